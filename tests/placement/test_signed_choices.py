@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Request, TotalLoad
-from plimsoll.placement.explain import rejection_sentence
+from plimsoll.placement.explain import one_node_sentence, rejection_sentence
 from plimsoll.placement.plan import plan
 from tests.support.planning import (
     A100,
@@ -36,6 +37,7 @@ from tests.support.planning import (
     tenant,
 )
 
+CATALOG = load_gpu_types()
 RTX_4090 = "rtx-4090-24gb"
 
 
@@ -139,3 +141,26 @@ def test_a_promise_that_may_be_missed_is_given_with_a_warning_if_no_surer_place_
     only = placed(request(LLAMA_70B_FP8, context=8192, slo=Slo(0.5)), fleet(*nodes(A100, 1, 4)))
     assert chosen(only.choice) == (A100, 4)
     assert any("spec.slo is kept by the estimate" in warning for warning in only.warnings)
+
+
+def test_a_model_that_no_node_holds_is_said_to_need_one_node_and_one_that_does_is_named() -> None:
+    """Calls 11 and 12: DeepSeek-V3 and a large load of Qwen3-235B on two nodes of eight H100."""
+    for wanted in (
+        request("deepseek-ai/DeepSeek-V3", context=16_384),
+        request("Qwen/Qwen3-235B-A22B-FP8", context=32_768, concurrency=64),
+    ):
+        (decision,) = plan([tenant(wanted)], fleet(*nodes(H100, 2)), CATALOG)
+        assert decision.missing == 1
+        assert "one node only" in one_node_sentence(decision.rejections)
+    bought = {str(dict(each.numbers).get("gpu_type")) for each in decision.remedies}
+    assert not any(name.startswith("mi3") for name in bought), "no vendor that nobody has measured"
+    (fits,) = plan([tenant(request(LLAMA_70B, context=131_072, concurrency=1))], fleet(*nodes(L4, 1, 4)), CATALOG)
+    assert one_node_sentence(fits.rejections) == "", "a node with more GPUs would do"
+
+
+def test_a_tiny_model_on_a_whole_card_is_placed_and_what_it_wastes_is_said() -> None:
+    """Call 16."""
+    tiny = placed(request("Qwen/Qwen2.5-1.5B-Instruct"), fleet(*nodes(H100, 1)))
+    assert any("nothing else shares the card" in warning for warning in tiny.warnings)
+    fitting = placed(request("Qwen/Qwen2.5-1.5B-Instruct"), fleet(*nodes(L4, 1, 1)))
+    assert not any("nothing else shares the card" in warning for warning in fitting.warnings)

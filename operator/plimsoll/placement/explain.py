@@ -46,8 +46,25 @@ def rejection_sentence(rejection: Rejection) -> str:
 
 def nearest_sentence(rejections: Sequence[Rejection]) -> str:
     """Return a sentence about the rejection that came closest; empty if there is none."""
-    nearest = min(rejections, key=lambda rejection: (*_shortfall(rejection), rejection.gpu_type), default=None)
+    nearest = _nearest(rejections)
     return "" if nearest is None else f"{place_words(nearest.gpu_type, nearest.split)} {rejection_sentence(nearest)}"
+
+
+def one_node_sentence(rejections: Sequence[Rejection]) -> str:
+    """Return that GPUs of several nodes do not add up, if a whole node has too little memory; empty if it has not."""
+    nearest = _nearest(rejections)
+    if nearest is None or nearest.reason not in (Reason.TOO_LITTLE_VRAM, Reason.KV_CACHE_TOO_SMALL):
+        return ""
+    is_whole = nearest.split.gpus >= _WHOLE_NODE
+    return "A replica uses the GPUs of one node only: several nodes together do not hold one." if is_whole else ""
+
+
+_WHOLE_NODE = 8
+"""The GPUs of the largest usual node, and of the largest split that is judged."""
+
+
+def _nearest(rejections: Sequence[Rejection]) -> Rejection | None:
+    return min(rejections, key=lambda rejection: (*_shortfall(rejection), rejection.gpu_type), default=None)
 
 
 def _shortfall(rejection: Rejection) -> tuple[int, float]:

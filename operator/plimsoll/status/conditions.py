@@ -23,6 +23,7 @@ from plimsoll.placement.demands.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.explain import (
     estimate_sentence,
     nearest_sentence,
+    one_node_sentence,
     place_words,
     rejection_sentence,
     remedy_sentence,
@@ -134,7 +135,8 @@ def _unplaced(report: Report, decision: Decision, waiting_reason: Why, opening: 
     waits = only_waits(decision.rejections)
     advice = "; or ".join(remedy_sentence(remedy) for remedy in decision.remedies[:3])
     nearest = nearest_sentence(decision.rejections)
-    closest = f"Nearest: {nearest}. " if nearest else ""
+    alone = one_node_sentence(decision.rejections)
+    closest = (f"Nearest: {nearest}. " if nearest else "") + (f"{alone} " if alone else "")
     remedy = f"To make it fit: {advice}." if advice else "No single change makes it fit."
     reason = waiting_reason if waits else Why.NO_GPU_FITS
     unused = f"{report.left_out} " if report.left_out else ""

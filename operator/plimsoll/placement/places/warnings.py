@@ -190,6 +190,12 @@ def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
             "It runs on spot nodes, which the cloud may take back at any time: replicas stop then, and start anew "
             "where GPUs are free. Set spec.gpu.capacityTypes to [OnDemand] to run on other nodes."
         )
+    if choice.split.gpus == 1 and not choice.gpu.is_slice and _WASTE * _load_bytes(choice) < choice.gpu.usable_bytes:
+        warnings.append(
+            f"The model and its load need {format_gib(_load_bytes(choice))} of the "
+            f"{format_gib(choice.gpu.usable_bytes)} of a whole {card_name(choice.gpu.name)}, and nothing else shares the "
+            "card: its engine keeps the rest as KV cache. MIG slices of the card or smaller cards would do."
+        )
     if choice.estimate.fit_of_states is not Fit.SURE:
         refuses = "refuses" if choice.estimate.fit_of_states is Fit.NO else "may refuse"
         own = request.engine.own_defaults
@@ -200,6 +206,15 @@ def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
             f"{choice.estimate.sequences} are to run at the same time: the engine {refuses} to start. {lower}."
         )
     return (*warnings, *_host_warnings(request, choice))
+
+
+_WASTE = 8
+"""A card with this many times the memory that the load needs is named as too large for it."""
+
+
+def _load_bytes(choice: Option) -> int:
+    """Return the bytes that the declared load needs, without a margin."""
+    return choice.estimate.expected_bytes
 
 
 def _host_warnings(request: Request, choice: Option) -> Iterator[str]:
