@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.planning.passes import look_up
@@ -22,6 +23,11 @@ from plimsoll.decision.decide import decide
 from plimsoll.decision.memory import LONGEST_SECONDS, Memory
 from plimsoll.decision.outcome import Outcome, Outcomes
 from plimsoll.decision.world import World
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint
+from plimsoll.domain.cluster.gpus import GpuType, Price
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.domain.cluster.priorities import Priority
+from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
 from tests.support.live_passes import AUTO, H100, L4, L40S, LivePasses
 from tests.support.tables import examples
 
@@ -29,6 +35,7 @@ NAMES = ("chat", "mail", "asks")
 WISHES: tuple[dict[str, Any], ...] = (
     {},
     {"replicas": 3},
+    {"replicas": 9},
     {"replicas": 0},
     {"concurrency": 64},
     {"contextLength": 16384},
@@ -39,15 +46,98 @@ WISHES: tuple[dict[str, Any], ...] = (
 )
 
 
+Edit = Callable[[World], World]
+"""Changes what a pass decides from."""
+
+
+def _nodes(change: Callable[[GpuNode], GpuNode]) -> Edit:
+    return lambda world: replace(world, fleet=world.fleet.with_nodes(map(change, world.fleet.nodes)))
+
+
+def _without(kind: str) -> Edit:
+    def change(world: World) -> World:
+        left = (each for each in world.fleet.nodes if each.gpu.name != kind)
+        return replace(world, fleet=Fleet(tuple(left), world.fleet.ignored))
+
+    return change
+
+
+def _priced(gpu: GpuType, usd: str) -> GpuType:
+    return replace(gpu, price=Price(Decimal(usd), "test"))
+
+
+def _sold_at(kind: str, usd: str) -> Edit:
+    def change(world: World) -> World:
+        return replace(world, catalog=tuple(_priced(gpu, usd) if gpu.name == kind else gpu for gpu in world.catalog))
+
+    return change
+
+
+def _may_grow(kind: str, usd: str, most: int | None) -> Edit:
+    def change(world: World) -> World:
+        [gpu] = [each for each in world.catalog if each.name == kind]
+        return replace(world, groups=(NodeGroup("spare", _priced(gpu, usd), "nvidia.com/gpu", 2, most),))
+
+    return change
+
+
+def _limited(namespace: str, gpus: int) -> Edit:
+    def change(world: World) -> World:
+        return replace(world, quotas=NamespaceQuotas(remaining={namespace: {"nvidia.com/gpu": gpus}}))
+
+    return change
+
+
+def _first(name: str, value: int) -> Edit:
+    def change(world: World) -> World:
+        return replace(
+            world,
+            deployments=tuple(
+                replace(each, asked=replace(each.asked, priority=Priority(value))) if each.key.name == name else each
+                for each in world.deployments
+            ),
+        )
+
+    return change
+
+
+EDITS: dict[str, tuple[Edit, ...]] = {
+    "held": (
+        _nodes(lambda each: replace(each, held=each.allocatable)),
+        _nodes(lambda each: replace(each, held=each.allocatable) if each.gpu.name == L4 else each),
+        _nodes(lambda each: replace(each, held=min(each.allocatable, each.held + 1))),
+    ),
+    "offered": (
+        _without(L4),
+        _without(H100),
+        _nodes(lambda each: replace(each, allocatable=each.allocatable + 2)),
+        _nodes(lambda each: replace(each, taints=(Taint("team", "ml", "NoSchedule"),))),
+        _nodes(lambda each: replace(each, gpu=replace(each.gpu, usable_bytes=each.gpu.usable_bytes // 2))),
+    ),
+    "prices": (
+        _nodes(lambda each: replace(each, gpu=_priced(each.gpu, "9.5")) if each.gpu.name == L4 else each),
+        _nodes(lambda each: replace(each, gpu=_priced(each.gpu, "0.1")) if each.gpu.name == H100 else each),
+    ),
+    "catalog": (_sold_at(L4, "9.5"), _sold_at(H100, "0.1"), lambda world: replace(world, catalog=())),
+    "groups": (_may_grow(H100, "3", None), _may_grow(H100, "4", None), _may_grow(L40S, "1", 2)),
+    "quotas": (_limited("team-0", 0), _limited("team-0", 1), _limited("team-1", 2), _limited("team-1", -1)),
+    "priorities": (_first("asks", 10), _first("mail", 20), _first("asks", 30)),
+}
+"""By part of the world. The last change of each part holds until another one comes, or it is undone."""
+
+
 @dataclass
 class Compared:
     """Decides each world of a pass with the memory of all passes before, and with an empty one."""
 
     worlds: int = 0
+    edits: dict[str, Edit] = field(default_factory=dict)
     decided: set[str] = field(default_factory=set)
 
     def decide(self, world: World, memory: Memory, course: Course | None = None, **tools: Any) -> Outcomes:
         """Both ways give the same."""
+        for edit in self.edits.values():
+            world = edit(world)
         without = decide(world, memory.without_answers(), **tools)
         found = decide(world, memory, course, **tools)
         for warm, cold in zip(found.each, without.each, strict=True):
@@ -69,6 +159,7 @@ class Events:
     """A course of events in a small cluster."""
 
     there: LivePasses
+    edits: dict[str, Edit]
     cases: dict[str, Desired] = field(default_factory=dict)
     generation: int = 1
 
@@ -125,6 +216,10 @@ EVENTS = st.one_of(
     st.tuples(st.just("pod"), st.integers(0, 9), st.booleans()),
     st.tuples(st.just("node"), st.integers(0, 2), st.booleans()),
     st.tuples(st.just("drop"), st.sampled_from(NAMES)),
+    *(
+        st.tuples(st.just("edit"), st.just(part), st.integers(0, len(edits) - 1) | st.none())
+        for part, edits in EDITS.items()
+    ),
 )
 
 
@@ -142,6 +237,10 @@ def _play(course: Events, event: tuple[Any, ...]) -> None:
             course.change(NODES, index, lambda body: body["spec"].update(unschedulable=cordoned))
         case ("drop", name):
             course.drop(name)
+        case ("edit", part, None):
+            course.edits.pop(part, None)
+        case ("edit", part, number):
+            course.edits[part] = EDITS[part][number]
         case _:
             raise AssertionError(event)
 
@@ -152,28 +251,36 @@ def _set_ready(body: dict[str, Any], *, is_ready: bool) -> None:
             condition["status"] = "True" if is_ready else "False"
 
 
-async def _begun(cache: Path) -> Events:
+async def _begun(cache: Path, edits: dict[str, Edit]) -> Events:
     there = LivePasses.open(cache, {L4: 3, L40S: 2, H100: 2})
     for index, name in enumerate(NAMES):
         there.put(name, L4, L40S, H100, created=f"03:00:0{index}", namespace=f"team-{index % 2}")
     there.make()
     await look_up(there.passes)
-    course = Events(there)
+    course = Events(there, edits)
     for _ in range(2):
         course.make(1.0)
         course.carry_out()
     return course
 
 
+EVERY_EDIT: list[tuple[tuple[Any, ...], float]] = [
+    (("edit", part, number), 0.0) for part, edits in EDITS.items() for number in (*range(len(edits)), None)
+]
+WAITS: list[tuple[tuple[Any, ...], float]] = [(("wish", "asks", {"replicas": 9}), 0.0), (("carry_out",), 0.0)]
+
+
 @settings(max_examples=examples(40))
-@given(events=st.lists(st.tuples(EVENTS, st.sampled_from([0.0, 30.0, 700.0])), max_size=8))
+@example(events=EVERY_EDIT)
+@example(events=[*WAITS, *EVERY_EDIT])
+@given(events=st.lists(st.tuples(EVENTS, st.sampled_from([0.0, 30.0, 700.0])), max_size=10))
 def test_a_decision_with_a_warm_memory_is_that_with_an_empty_one(events: list[tuple[tuple[Any, ...], float]]) -> None:
     compared = Compared()
 
     async def run() -> None:
         with TemporaryDirectory() as cache, pytest.MonkeyPatch.context() as patch:
             patch.setattr(passes_module, "decide", compared.decide)
-            course = await _begun(Path(cache))
+            course = await _begun(Path(cache), compared.edits)
             for event, seconds in events:
                 _play(course, event)
                 course.make(seconds)

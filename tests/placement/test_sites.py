@@ -24,15 +24,10 @@ from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.advice.growth import growable
-from plimsoll.placement.demands.demand import demand_of
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState
 from plimsoll.placement.explain import rejection_sentence, remedy_sentence
-from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.nodes import eligible_nodes, ruled_out
 from plimsoll.placement.plan import plan
-from plimsoll.placement.solvers import Award
-from plimsoll.placement.transition.make_before_break import rooms_for_surge
 from tests.support.planning import (
     A100,
     H100,
@@ -205,15 +200,6 @@ class TestMountsAlone:
             for alone in (False, True)
         ]
         assert surges == [True, False]
-
-
-def test_no_room_is_looked_for_where_an_update_may_not_start_a_pod_first() -> None:
-    where, running = fleet(node("l", L4, 8, held=1)), pool(L4, bound=1, ready=1, exists=True)
-    found = []
-    for alone in (False, True):
-        demand = demand_of(tenant(request(mounts_alone=alone), running), where, Memo())
-        found.append(rooms_for_surge(Award(demand, Ledger.of(where)), where))
-    assert found == [(True,), (False,)]
 
 
 class TestDisksAndDrivers:

@@ -21,6 +21,6 @@ def planned(
     """The plan of all these deployments, as a pass makes it."""
     memo = Memo()
     demands = list(demands_of(tenants, where, memo))
-    stock = stock_for(demands, where, quotas=quotas)
+    stock = stock_for(demands, where, memo, quotas=quotas)
     adviser = Adviser(where, (), memo)
     return Plan.of(answers(demands, stock, adviser, solver), stock, adviser, solver)

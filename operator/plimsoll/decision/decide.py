@@ -145,7 +145,7 @@ class _Pass:
             self.course.beat(f"reading demands, after {demand.request.key}")
             demands.append(demand)
         unplanned = [pool for each in world.deployments if each.key not in self.ready for pool in each.placed.pools]
-        stock = stock_for(demands, world.fleet, unplanned, world.quotas.remaining)
+        stock = stock_for(demands, world.fleet, memo, unplanned, world.quotas.remaining)
         adviser = Adviser(world.fleet, world.catalog, memo, world.groups)
         answered = self._watched(answers(demands, stock, adviser, self.solver))
         plan = self.course.spend(partial(Plan.of, answered, stock, adviser, self.solver), *self.course.first())

@@ -30,7 +30,7 @@ class LastPass:
         self._answers: dict[ObjectKey, dict[str, tuple[tuple[object, ...], Any]]] = {}
         self._seen: tuple[Fleet, Layout] | None = None
         self._emptied: tuple[Layout, Fleet] | None = None
-        self._versions: dict[str, tuple[object, int]] = {}
+        self._values: dict[str, Any] = {}
 
     def __len__(self) -> int:
         """The number of deployments with an answer."""
@@ -50,12 +50,12 @@ class LastPass:
             self._emptied = layout, fleet.emptied
         return self._emptied[1]
 
-    def version(self, name: str, value: object) -> int:
-        """Return a number that stays the same while the value of that name is equal to the last one."""
-        known = self._versions.get(name)
-        number = 0 if known is None else known[1] if known[0] == value else known[1] + 1
-        self._versions[name] = value, number
-        return number
+    def same(self, name: str, value: Answer) -> Answer:
+        """Return the last value of that name while it is equal, so that comparing it is quick."""
+        known = self._values.get(name)
+        if known != value:
+            known = self._values[name] = value
+        return known
 
     def recall(self, key: ObjectKey, question: str, basis: tuple[object, ...], find: Callable[[], Answer]) -> Answer:
         """Return the answer to a question about a deployment: the last one if ``basis`` is equal, else a new one."""

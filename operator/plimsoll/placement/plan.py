@@ -52,7 +52,7 @@ def plan(
     """
     memo = Memo() if memo is None else memo
     demands = list(demands_of(tenants, fleet, memo))
-    stock = stock_for(demands, fleet, unplanned, quotas)
+    stock = stock_for(demands, fleet, memo, unplanned, quotas)
     answered = tuple(answers(demands, stock, Adviser(fleet, catalog, memo, groups), solver))
     suggester = Suggester(fleet, answered[-1].left if answered else stock.ledger, memo, relatives)
     return tuple(suggester.advised(answer.decision) for answer in answered)
@@ -66,10 +66,19 @@ def demands_of(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Iterator[
 
 
 def stock_for(
-    demands: Sequence[Demand], fleet: Fleet, unplanned: Sequence[Pool] = (), quotas: Quotas | None = None
+    demands: Sequence[Demand],
+    fleet: Fleet,
+    memo: Memo,
+    unplanned: Sequence[Pool] = (),
+    quotas: Quotas | None = None,
 ) -> Stock:
-    """Return what is left for these demands after all earlier decisions have their GPUs."""
+    """Return what is left for these demands after all earlier decisions have their GPUs.
+
+    If it is equal to that of the last pass, it has the same mappings, so that comparing awards with the last ones is
+    quick. Its cached answers are new: they are about nodes, which each pass reads anew.
+    """
     promises = [promise_of_unplanned(pool, fleet) for pool in unplanned]
     for demand in demands:
         promises += promises_to(demand.tenant, fleet)
-    return Stock(fleet, keep(promises, Ledger.of(fleet, quotas)))
+    ledger = keep(promises, Ledger.of(fleet, quotas))
+    return Stock(fleet, Ledger(*memo.last.same("stock", (ledger.free, ledger.hosts, ledger.quota))))

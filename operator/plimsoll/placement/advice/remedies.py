@@ -44,6 +44,7 @@ class Adviser:
     _growable: tuple[Growable, ...] | None = field(default=None, init=False)
     _empty: Ledger | None = field(default=None, init=False)
     _shelf: tuple[GpuType, ...] | None = field(default=None, init=False)
+    _offers: tuple[object, ...] | None = field(default=None, init=False)
     _shops: dict[Labels, _Shop] = field(default_factory=dict, init=False)
 
     @property
@@ -66,6 +67,13 @@ class Adviser:
             self._shelf = tuple(gpu for gpu in self.catalog if _is_sold(gpu, owned))
         return self._shelf
 
+    @property
+    def offers(self) -> tuple[object, ...]:
+        """Everything that one can be advised to buy or to add: the same Python object as before while it is equal."""
+        if self._offers is None:
+            self._offers = self.memo.last.same("offers", (tuple(self.catalog), tuple(self.groups)))
+        return self._offers
+
     def remedies(self, request: Request, ledger: Ledger) -> tuple[Remedy, ...]:
         """Do the same as :func:`remedies`. A search runs again only if its input has changed."""
         here, emptied = room_seen(request, self.fleet, ledger), self._sight_of_empty(request)
@@ -76,12 +84,6 @@ class Adviser:
             *self._relaxed(request, unbound, ledger),
             *recall(request, "buy", self.shelf, lambda: tuple(self._other_gpus(request))),
         )
-
-    def room(self, request: Request, ledger: Ledger) -> tuple[object, ...]:
-        """Return everything that :meth:`remedies` reads from a ledger. The rest follows from request and layout."""
-        unbound, fleet = _without_bounds(request), self.fleet
-        here = room_seen(request, fleet, ledger)
-        return (here,) if unbound is request else (here, room_seen(unbound, fleet, ledger))
 
     def _sight_of_empty(self, request: Request) -> tuple[object, ...]:
         """Return what a search reads from the empty fleet. It changes only with the request and the layout."""
@@ -338,13 +340,6 @@ _CHANGES: tuple[tuple[RemedyKind, tuple[Reason, ...], Callable[[Request, Rejecti
     (RemedyKind.FREE_CLAIM, (Reason.VOLUME_IN_USE,), _other_nodes),
 )
 """Each remedy with the reasons that it helps against, and the change that is tried for a rejection."""
-
-_ABOUT_ROOM = frozenset((Reason.QUOTA_EXCEEDED, *(reason for _, reasons, _ in _CHANGES for reason in reasons)))
-
-
-def reads_ledger(rejections: Sequence[Rejection]) -> bool:
-    """Whether :func:`other_remedies` reads anything about what is free; otherwise it returns nothing."""
-    return any(each.reason in _ABOUT_ROOM for each in rejections)
 
 
 def other_remedies(

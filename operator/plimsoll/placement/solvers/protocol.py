@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Placed, Rejection
@@ -37,8 +37,9 @@ class Award:
         stranded_by: why replicas that the scheduler cannot bind stay where they are: no other place takes them.
         refused_at: the free resources when a search found nothing; None if every search found something.
         failure: an error of the solver itself for this demand.
-        sizes: what each size would get, if the deployment declares the load of all replicas together.
-        appraisal: how good all awards of the pass are together; None if the solver does not know it.
+        sizes: what each size would get, where the deployment declares the load of all replicas together.
+        appraisal: how good all awards of the pass are together; None where the solver does not know it.
+            It is about others as well, so awards that differ in it alone are equal.
     """
 
     demand: Demand
@@ -52,19 +53,13 @@ class Award:
     stranded_by: tuple[Rejection, ...] = ()
     refused_at: Ledger | None = None
     failure: Exception | None = None
-    appraisal: Appraisal | None = None
+    appraisal: Appraisal | None = field(default=None, compare=False)
     sizes: tuple[Size, ...] = ()
 
     @property
     def gives(self) -> bool:
         """Whether anything was given: a place for missing replicas, or for replicas that leave a pool."""
         return bool(self.moved or self.granted or self.replaced)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was given, and nothing was searched for."""
-        found = self.gives or self.moves_spent or self.searched or self.rejections
-        return not found and self.refused_at is None and self.failure is None and not self.demand.asks
 
 
 Solver = Callable[[Sequence[Demand], Stock], Iterator[Award]]

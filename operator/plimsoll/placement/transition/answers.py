@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.placement.advice.remedies import Adviser, reads_ledger
+from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.demands.demand import Demand, demand_of
 from plimsoll.placement.demands.pools import Decision, Tenant, as_it_is
 from plimsoll.placement.ledger import Ledger
@@ -20,7 +20,7 @@ from plimsoll.placement.options.verdicts import Options
 from plimsoll.placement.places.place import room_of
 from plimsoll.placement.solvers import Award, Solver, Stock
 from plimsoll.placement.solvers.sizes import solve_with_sizes
-from plimsoll.placement.transition.make_before_break import decision_of, rooms_for_surge
+from plimsoll.placement.transition.make_before_break import decision_of
 
 
 def back_home(demand: Demand, stock: Stock) -> Demand:
@@ -56,7 +56,7 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
 
     An error in one deployment is not raised: it is written into that deployment's decision.
     """
-    ledger, first = stock.ledger, _First.of(stock, adviser.memo)
+    ledger = stock.ledger
     demands = [back_home(demand, stock) for demand in demands]
     awards = solve_with_sizes(solver, _open(demands), stock)
     for number, demand in enumerate(demands):
@@ -64,7 +64,7 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
             yield Answer(demand.tenant, demand.settled, ledger, ledger)
             continue
         award = next(awards)
-        decision = _decided(award, first, adviser)
+        decision = _decided(award, stock.fleet, adviser)
         if decision.placed_now:  # on the others it would make their decisions look new
             decision = replace(decision, appraisal=award.appraisal)
         if decision.failure:  # it gets nothing, so the later demands are solved again with its GPUs
@@ -109,84 +109,25 @@ def _open(demands: Sequence[Demand]) -> list[Demand]:
     return [demand for demand in demands if demand.settled is None]
 
 
-@dataclass(slots=True)
-class _First:
-    """The fleet and the ledger that a pass begins with. ``version`` is a number that stands for the ledger's content.
-
-    The last ledgers that were compared are kept, because the next awards mostly have the same ones.
-    """
-
-    fleet: Fleet
-    version: int
-    equal: Ledger
-    other: Ledger | None = None
-
-    @staticmethod
-    def of(stock: Stock, memo: Memo) -> _First:
-        ledger = stock.ledger
-        return _First(stock.fleet, memo.last.version("free", (ledger.free, ledger.hosts, ledger.quota)), ledger)
-
-    def has(self, ledger: Ledger | None) -> bool:
-        if ledger is None or ledger is self.equal:
-            return True
-        if ledger is not self.other:
-            if ledger != self.equal:
-                self.other = ledger
-                return False
-            self.equal = ledger
-        return ledger is self.equal
-
-
-def _decided(award: Award, first: _First, adviser: Adviser) -> Decision:
+def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
     if award.failure is not None:
         return _failed(award.demand.tenant, award.failure)
     try:
         if award.gives or award.sizes:
-            return decision_of(award, first.fleet, adviser)
-        return _remembered(award, first, adviser)
+            return decision_of(award, fleet, adviser)
+        return _recalled(award, fleet, adviser)
     except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
         return _failed(award.demand.tenant, error)
 
 
-def _remembered(award: Award, first: _First, adviser: Adviser) -> Decision:
-    """Return the decision if nothing was awarded: the last pass's one if everything that it depends on is equal."""
-    if not (first.has(award.left) and first.has(award.refused_at)):
-        return _with_rooms(award, first.fleet, adviser)
-    last, demand = adviser.memo.last, award.demand
-    basis: tuple[object, ...] = demand, last.layout(first.fleet), first.version
-    if not award.is_empty:
-        basis = *basis, _advice(adviser), award.refused_at is None, *_found(award)
-    return last.recall(demand.request.key, "kept", basis, lambda: _with_rooms(award, first.fleet, adviser))
+def _recalled(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+    """Return the decision where nothing was awarded: the last pass's one if everything that it is made from is equal.
 
-
-def _with_rooms(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
-    """Do the same as :func:`_remembered` if another ledger came up. Without a search, few rooms are read from it."""
-    if not award.is_empty:
-        return _without_place(award, fleet, adviser)
-    last, demand = adviser.memo.last, award.demand
-    changed = any(pool.generation != demand.tenant.generation for pool in demand.tenant.pools)
-    free = award.left if changed else None  # only then the others are compared, with the room that they have
-    basis = demand, last.layout(fleet), rooms_for_surge(award, fleet), free
-    return last.recall(demand.request.key, "decision", basis, lambda: decision_of(award, fleet, adviser))
-
-
-def _without_place(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
-    """Return the decision of a deployment that got nothing. A new one mostly has as much room as in the last pass."""
-    demand, ledger = award.demand, award.refused_at
-    if demand.tenant.pools or adviser.groups or reads_ledger(award.rejections):
-        return decision_of(award, fleet, adviser)
-    last, room = adviser.memo.last, None if ledger is None else adviser.room(demand.request, ledger)
-    basis = demand, last.layout(fleet), _advice(adviser), room, *_found(award)
-    return last.recall(demand.request.key, "without place", basis, lambda: decision_of(award, fleet, adviser))
-
-
-def _found(award: Award) -> tuple[object, ...]:
-    return award.moves_spent, award.stranded_by, award.searched, award.rejections
-
-
-def _advice(adviser: Adviser) -> int:
-    """Return a number that stands for everything that can be advised to buy."""
-    return adviser.memo.last.version("advice", (adviser.shelf, tuple(adviser.groups)))
+    Without it an idle pass over 1,000 deployments on 1,250 nodes takes 44 ms in place of 15.
+    """
+    last = adviser.memo.last
+    basis = award, last.layout(fleet), adviser.offers
+    return last.recall(award.demand.request.key, "decision", basis, lambda: decision_of(award, fleet, adviser))
 
 
 def _failed(tenant: Tenant, error: Exception) -> Decision:

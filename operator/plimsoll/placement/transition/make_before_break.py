@@ -200,14 +200,6 @@ class _Transition:
         return pool if surge == pool.surge else replace(pool, surge=surge)
 
 
-def rooms_for_surge(award: Award, fleet: Fleet) -> tuple[bool, ...]:
-    """Return for each existing pool whether one more replica has room after the award."""
-    request = award.demand.request
-    if request.mounts_alone:
-        return (False,) * len(award.demand.tenant.pools)
-    return tuple(_has_room_for_one(request, pool.target, fleet, award.left) for pool in award.demand.tenant.pools)
-
-
 def _has_room_for_one(request: Request, target: Target, fleet: Fleet, ledger: Ledger) -> bool:
     need = need_of_pool(request, target.gpu_type, target.split, fleet)
     left = ledger.quota.get(request.key.namespace, {})
