@@ -85,7 +85,7 @@ AREAS = {
         ("tests/app",),
         left_out=frozenset(
             {
-                "executor", "fleet_file", "health", "leadership", "lease_times", "model_book",
+                "executor", "fleet_file", "health", "leadership", "lease_times", "model_cache",
                 "operator", "planner", "prices", "relist", "settings", "shell", "store", "writers",
             }
         ),
@@ -93,7 +93,7 @@ AREAS = {
             *(
                 f"tests/app/test_{name}.py"
                 for name in (
-                    "executor", "health", "leadership", "model_book", "model_book_hub", "prices", "relist", "shell",
+                    "executor", "health", "leadership", "model_cache", "model_cache_hub", "prices", "relist", "shell",
                     "store", "workload_trust_properties",
                 )
             ),

@@ -22,7 +22,7 @@ from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.faults import Faults
 from plimsoll.app.live.signal_watch import LiveSignals
-from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.lookups.model_cache import ModelCache
 from plimsoll.app.plan.passes import Passes, PassResult
 from plimsoll.app.reading.deployments import DeploymentReader
 from plimsoll.app.settings import Settings
@@ -55,7 +55,7 @@ async def main(words: list[str]) -> int:
 def new_passes(cache: Path) -> Passes:
     """A planner without a cluster, a network and Prometheus."""
     metrics = Metrics()
-    models = ModelBook(ModelSources(hub=HubModels(cache)), _no_token, lambda: None)
+    models = ModelCache(ModelSources(hub=HubModels(cache)), _no_token, lambda: None)
     return Passes(
         reader=DeploymentReader(Settings(), models, CATALOG),
         live=LiveSignals(None, lambda: None),

@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.app.backoff import FIRST_SECONDS
 from plimsoll.app.faults import Faults
-from plimsoll.decision.course import Step
+from plimsoll.decision.supervisor import Step
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 CHAT = ObjectKey("ns", "chat")

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.planning.passes import look_up
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
-from plimsoll.app.lookups.claim_book import ClaimBook
+from plimsoll.app.lookups.claim_cache import ClaimCache
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.app.watch.pruning import is_plain
@@ -52,7 +52,7 @@ class Claims:
 
 def with_claims(there: LivePasses, *known: Claim) -> Claims:
     claims = Claims(known or NOT_YET)
-    there.passes.reader.claims = cast("ClaimBook", claims)
+    there.passes.reader.claims = cast("ClaimCache", claims)
     return claims
 
 

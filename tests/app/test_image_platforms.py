@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.planning.passes import look_up
 from plimsoll.adapters.cluster.client import NODES, PODS
-from plimsoll.app.lookups.image_book import Found, ImageBook
+from plimsoll.app.lookups.image_cache import Found, ImageCache
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.domain.public_words import ConditionReason
 from testbed.broken_node import LAST_WORDS
@@ -50,7 +50,7 @@ class Place:
         made = Place(there, Images())
         for kind, architecture in zip((L4, L40S), architectures, strict=True):
             made.add(kind, architecture)
-        there.passes.reader.images = cast("ImageBook", made.images)
+        there.passes.reader.images = cast("ImageCache", made.images)
         return made
 
     def add(self, kind: str, architecture: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, NotLeading
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalStatus, ProposalContent
-from plimsoll.app.plan.inbox import MOST_ORPHANS, Inbox
+from plimsoll.app.plan.inbox import MOST_ORPHANS, ProposalInbox
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED
 from tests.support.live_passes import AUTO, EASY, L4, L40S, PRESSURE, Open, live_part, pools
@@ -111,7 +111,7 @@ async def test_moves_of_an_automatic_deployment_can_be_left_to_people(opened: Op
 
 async def test_without_the_kinds_there_is_the_sentence_in_the_status_and_nothing_else(opened: Open) -> None:
     room = await under_pressure(opened)
-    room.there.passes.inbox = Inbox(lambda: False)
+    room.there.passes.inbox = ProposalInbox(lambda: False)
     case = (await room.turn())["asks"]
     assert (case.outcome.deployment.people.pending, room.box.calls) == (None, [])
     assert live_part(case)["proposal"].startswith("Set spec.replicas to 2. ")
@@ -484,8 +484,8 @@ async def test_an_inbox_that_raises_leaves_the_plan_as_it_is(opened: Open, monke
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Inbox, "outbox", fails)
-    monkeypatch.setattr(Inbox, "of", fails)
+    monkeypatch.setattr(ProposalInbox, "outbox", fails)
+    monkeypatch.setattr(ProposalInbox, "of", fails)
     case = (await room.turn())["asks"]
     assert (case.outcome.is_faulty, pools(case)) == (False, {(L40S, "Active"): 1})
     assert live_part(case)["proposal"].startswith("Set spec.replicas to 2. ")

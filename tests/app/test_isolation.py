@@ -14,8 +14,8 @@ from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PODS, RESOURCE_QUOTAS
 from plimsoll.app.reading import deployments
 from plimsoll.decision import observing
-from plimsoll.decision.course import Step
 from plimsoll.decision.results import manifests
+from plimsoll.decision.supervisor import Step
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.placement.transition import make_before_break
 from tests.support.bodies import Body, inference_deployment_body, pod_body

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.lookups.model_book import SECRET_RETRY_SECONDS
+from plimsoll.app.lookups.model_cache import SECRET_RETRY_SECONDS
 from testbed.control_plane import ControlPlane
 from testbed.operator_process import NAMESPACE, OperatorProcess
 from tests.adapters.fake_hub import FakeHub, serve_hub

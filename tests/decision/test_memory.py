@@ -18,10 +18,10 @@ from benchmarks.planning.passes import look_up
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app.plan import passes as passes_module
 from plimsoll.app.plan.rendered import Desired
-from plimsoll.decision.course import Course
 from plimsoll.decision.decide import decide
 from plimsoll.decision.memory import LONGEST_SECONDS, Memory
 from plimsoll.decision.outcome import Outcome, Outcomes
+from plimsoll.decision.supervisor import PassSupervisor
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint
 from plimsoll.domain.cluster.gpus import GpuType, Price
@@ -134,12 +134,12 @@ class Compared:
     edits: dict[str, Edit] = field(default_factory=dict)
     decided: set[str] = field(default_factory=set)
 
-    def decide(self, world: World, memory: Memory, course: Course | None = None, **tools: Any) -> Outcomes:
+    def decide(self, world: World, memory: Memory, supervisor: PassSupervisor | None = None, **tools: Any) -> Outcomes:
         """Both ways give the same."""
         for edit in self.edits.values():
             world = edit(world)
         without = decide(world, memory.without_answers(), **tools)
-        found = decide(world, memory, course, **tools)
+        found = decide(world, memory, supervisor, **tools)
         for warm, cold in zip(found.each, without.each, strict=True):
             assert _said(warm) == _said(cold)
         assert found.left.left.ledger == without.left.left.ledger

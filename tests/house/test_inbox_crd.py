@@ -12,7 +12,7 @@ import yaml
 from plimsoll.api.crd.inbox_schema import STATE_LABEL, approval_crd, proposal_crd
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, ProposalContent, ProposalState
 from plimsoll.domain import kubernetes_names
-from plimsoll.rebalance.inbox import LIFE_SECONDS, Outcome, Standing
+from plimsoll.rebalance.inbox import LIFE_SECONDS, Standing, VoteOutcome
 from plimsoll.render import placement_proposals
 from scripts.generate_crd import PLAIN, TEMPLATES, files
 from tests.house.test_crd import FORBIDDEN, nodes
@@ -89,13 +89,13 @@ def test_short_names_and_words_agree_with_the_core() -> None:
     assert {each.value for each in ProposalState} == {each.value for each in Standing}
     assert STATE_LABEL == placement_proposals.STATE_LABEL
     states = root(approval_crd())["properties"]["status"]["properties"]["state"]["description"]
-    assert all(outcome.value in states for outcome in Outcome)
+    assert all(outcome.value in states for outcome in VoteOutcome)
 
 
 def test_the_page_has_every_word_and_figure() -> None:
     page = (PLAIN.parents[1] / "docs" / "approvals.md").read_text()
     for field in ProposalContent.model_fields.values():
         assert f"`{field.alias}`" in page
-    for word in (*Outcome, Standing.OPEN):
+    for word in (*VoteOutcome, Standing.OPEN):
         assert word.value in page
     assert f"{LIFE_SECONDS / 3600:.0f} hours" in page

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from plimsoll.decision.course import Step
+from plimsoll.decision.supervisor import Step
 from plimsoll.domain.decisions.proposals import ProposalReason
 from plimsoll.domain.decisions.terms import DoubtKind
 from plimsoll.domain.engines.failures import StartFailure

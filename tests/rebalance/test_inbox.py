@@ -17,12 +17,12 @@ from plimsoll.rebalance.inbox import (
     MOST_REMEMBERED,
     AnsweredProposals,
     Board,
-    Outcome,
     PendingProposals,
     Posted,
     Refusal,
     Standing,
     Vote,
+    VoteOutcome,
     board_of,
     proposal_id,
 )
@@ -131,22 +131,22 @@ def test_an_approval_of_a_proposal_that_stands_counts_once() -> None:
     assert at.approval(AnsweredProposals(), "a", NOW) == approval
     answered = AnsweredProposals().with_carried_out(approval)
     assert at.approval(answered, "a", NOW) is None
-    assert at.outcome(approval, answered, NOW) is Outcome.CARRIED_OUT
+    assert at.outcome(approval, answered, NOW) is VoteOutcome.CARRIED_OUT
 
 
 @pytest.mark.parametrize(
     ("parts", "generation", "outcome"),
     [
-        ((), 1, Outcome.STALE),
-        ((posted("b"),), 1, Outcome.STALE),
-        ((posted("a"),), 2, Outcome.STALE),
-        ((posted("a", ago=LIFE_SECONDS),), 1, Outcome.EXPIRED),
-        ((posted("a"), vote("a", approves=False, ago=5.0)), 1, Outcome.WAITING),
+        ((), 1, VoteOutcome.STALE),
+        ((posted("b"),), 1, VoteOutcome.STALE),
+        ((posted("a"),), 2, VoteOutcome.STALE),
+        ((posted("a", ago=LIFE_SECONDS),), 1, VoteOutcome.EXPIRED),
+        ((posted("a"), vote("a", approves=False, ago=5.0)), 1, VoteOutcome.WAITING),
     ],
     ids=["no such proposal", "another proposal", "an older spec", "expired", "rejected later"],
 )
 def test_an_approval_does_not_count_for_what_cannot_be_decided(
-    parts: tuple[Posted | Vote, ...], generation: int, outcome: Outcome
+    parts: tuple[Posted | Vote, ...], generation: int, outcome: VoteOutcome
 ) -> None:
     approval = vote("a")
     at = pending(*parts, approval, generation=generation)
@@ -181,7 +181,7 @@ def test_a_rejection_holds_until_the_proposal_would_have_ended() -> None:
     assert answered.refusals == (Refusal("a", "alex", "no budget", stands.expires, 1),)
     assert answered.refuses("a")
     assert not answered.refuses("b")
-    assert at.outcome(at.votes[0], answered, NOW) is Outcome.REJECTED
+    assert at.outcome(at.votes[0], answered, NOW) is VoteOutcome.REJECTED
     later = pending().heard(answered, stands.expires - 1)
     assert later.refuses("a")
     assert not pending().heard(answered, stands.expires).refuses("a")
@@ -204,7 +204,7 @@ def test_a_rejection_at_the_same_time_or_later_overrules_an_approval_for_good() 
     at = pending(posted("a"), approval, rejection)
     answered = at.heard(AnsweredProposals(), NOW)
     assert at.approval(answered, "a", NOW) is None
-    assert at.outcome(approval, answered, NOW) is Outcome.REJECTED
+    assert at.outcome(approval, answered, NOW) is VoteOutcome.REJECTED
     later = pending(posted("a"), approval, replace(rejection, outcome="Rejected"))
     assert later.approval(answered, "a", NOW) is None
 
@@ -218,7 +218,7 @@ def test_the_work_for_each_answer_does_not_grow_with_their_number() -> None:
         with counted_calls() as done:
             outcomes = {at.outcome(each, AnsweredProposals(), NOW) for each in at.votes}
             assert at.approval(AnsweredProposals(), "a", NOW) is not None
-        assert outcomes == {Outcome.WAITING}
+        assert outcomes == {VoteOutcome.WAITING}
         return done.amount / number
 
     assert work(1000) < 1.5 * work(100)

@@ -25,7 +25,7 @@ from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.faults import Faults
 from plimsoll.app.live.signal_watch import LiveSignals
-from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.lookups.model_cache import ModelCache
 from plimsoll.app.plan.passes import Passes
 from plimsoll.app.planner import Planner
 from plimsoll.app.reading.deployments import DeploymentReader
@@ -114,7 +114,7 @@ class Desk:
     def __init__(self, cache: Path) -> None:
         self.recorder = Recorder()
         self.store = Store({kind: lambda body: body for kind in KINDS}, lambda: None)
-        self.book = ModelBook(ModelSources(hub=HubModels(cache)), _no_token, lambda: None)
+        self.book = ModelCache(ModelSources(hub=HubModels(cache)), _no_token, lambda: None)
         metrics, self.wake = Metrics(), asyncio.Event()
         self.faults = faults = Faults(metrics.fault)
         passes = Passes(

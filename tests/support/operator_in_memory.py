@@ -22,9 +22,9 @@ from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOU
 from plimsoll.adapters.cluster.secrets import read_entry
 from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
-from plimsoll.app.lookups.claim_book import ClaimBook
-from plimsoll.app.lookups.model_book import ModelBook
-from plimsoll.app.plan.inbox import Inbox
+from plimsoll.app.lookups.claim_cache import ClaimCache
+from plimsoll.app.lookups.model_cache import ModelCache
+from plimsoll.app.plan.inbox import ProposalInbox
 from plimsoll.app.plan.passes import Passes
 from plimsoll.app.planner import Planner
 from plimsoll.app.settings import Settings
@@ -212,9 +212,9 @@ class OperatorInMemory:
         passes = self.passes = new_passes(self.cache)
         self.prices = PriceList(cluster, PRICES, wake.set, passes.reader.gpu_types)
         passes.reader.settings, passes.prices, passes.noticed.contests = self.settings, self.prices, executor.contests
-        passes.inbox = Inbox(lambda: all(map(self.store.was_listed, INBOX)))
-        passes.reader.claims = ClaimBook(client.get, wake.set, clock=self.api.clock.read)
-        passes.reader.models = ModelBook(ModelSources(NoHub()), self._read_token, wake.set)
+        passes.inbox = ProposalInbox(lambda: all(map(self.store.was_listed, INBOX)))
+        passes.reader.claims = ClaimCache(client.get, wake.set, clock=self.api.clock.read)
+        passes.reader.models = ModelCache(ModelSources(NoHub()), self._read_token, wake.set)
         writers = Writers(executor, passes.faults, passes.noticed.refusals, passes.metrics, wake)
         writers.proposal_writer = ProposalWriter(cluster, self.store)
         self.planner = Planner(self.store, passes, writers, passes.metrics, wake=wake)

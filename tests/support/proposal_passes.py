@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, Kind
-from plimsoll.app.plan.inbox import Inbox
+from plimsoll.app.plan.inbox import ProposalInbox
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.watch.store import Store, key_of
 from plimsoll.app.write.proposal_writer import ProposalWriter
@@ -69,7 +69,7 @@ class ProposalPasses:
     @staticmethod
     def open(there: LivePasses) -> ProposalPasses:
         """Give the passes an inbox."""
-        there.passes.inbox = Inbox(lambda: True)
+        there.passes.inbox = ProposalInbox(lambda: True)
         box = ProposalServer(there.store)
         return ProposalPasses(there, box, ProposalWriter(cast("Cluster", box), there.store))
 

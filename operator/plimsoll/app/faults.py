@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from plimsoll.app.backoff import Backoff
-from plimsoll.decision.course import Step, error_words, fault_problem
+from plimsoll.decision.supervisor import Step, error_words, fault_problem
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.status.report import Problem
 

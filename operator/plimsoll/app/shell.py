@@ -38,11 +38,11 @@ from plimsoll.app.election.leadership import Candidate, Elector, LeaseHeld
 from plimsoll.app.faults import Faults
 from plimsoll.app.health import Beats, HealthServer, Verdict
 from plimsoll.app.live.signal_watch import LiveSignals, reader_of
-from plimsoll.app.lookups.claim_book import ClaimBook
-from plimsoll.app.lookups.image_book import ImageBook
-from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.lookups.claim_cache import ClaimCache
+from plimsoll.app.lookups.image_cache import ImageCache
+from plimsoll.app.lookups.model_cache import ModelCache
 from plimsoll.app.plan import planning_time
-from plimsoll.app.plan.inbox import Inbox
+from plimsoll.app.plan.inbox import ProposalInbox
 from plimsoll.app.plan.passes import Noticed, Passes
 from plimsoll.app.plan.planning_time import PlanningTime
 from plimsoll.app.planner import Planner
@@ -190,11 +190,11 @@ def new_reader(
 
     return DeploymentReader(
         settings,
-        ModelBook(ModelSources(hub=HubModels(cache)), read_token, on_change),
+        ModelCache(ModelSources(hub=HubModels(cache)), read_token, on_change),
         load_gpu_types(),
         PodPolicy.from_json(settings.pod_policy or "{}"),
-        ClaimBook(cluster.get, on_change),
-        ImageBook.asking(settings.image_registries, on_change),
+        ClaimCache(cluster.get, on_change),
+        ImageCache.asking(settings.image_registries, on_change),
     )
 
 
@@ -246,8 +246,8 @@ class Shell:
         live = self._live(wake)
         reader = new_reader(cluster, self.settings, self.settings.cache_dir / "hub", wake.set)
         self.planner = self._planner(Executor(cluster, self.store), metrics, wake, reader, prices, live)
-        for book in (reader.models, reader.claims, reader.images):
-            self.stack.push_async_callback(book.close)
+        for cache in (reader.models, reader.claims, reader.images):
+            self.stack.push_async_callback(cache.close)
         self.tasks = [
             asyncio.create_task(self._beat()),
             asyncio.create_task(_give_back_memory()),
@@ -341,7 +341,7 @@ class Shell:
             noticed=Noticed(contests=executor.contests),
             node_groups=self.node_groups,
             beats=self.beats,
-            inbox=Inbox(self._inbox_is_served) if self.settings.approvals else None,
+            inbox=ProposalInbox(self._inbox_is_served) if self.settings.approvals else None,
             time=PlanningTime(planning_time.SECONDS, planning_time.RECORDED_SECONDS, is_hurried=news.is_set),
         )
         writers = Writers(executor, faults, passes.noticed.refusals, metrics, wake, beats=self.beats)

@@ -17,7 +17,6 @@ from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.cli.context import Models
 from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, namesakes, parse_located
 from plimsoll.cli.reading.model_sources import Images
-from plimsoll.decision.course import Course, Step, error_words
 from plimsoll.decision.decide import decide
 from plimsoll.decision.deployment import Asked as Wanted
 from plimsoll.decision.deployment import Deployment, Identity, Placed
@@ -26,6 +25,7 @@ from plimsoll.decision.outcome import Outcome as Decided
 from plimsoll.decision.results.manifests import manifests_of
 from plimsoll.decision.results.reports import report_of
 from plimsoll.decision.spec_digests import SpecDigests
+from plimsoll.decision.supervisor import PassSupervisor, Step, error_words
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.fleet import Fleet, Weakest
@@ -328,7 +328,7 @@ _NO_DIGESTS = SpecDigests("", "", "")
 """Digests compare specs of different passes, and here is one."""
 
 
-class _AtOnce(Course):
+class _AtOnce(PassSupervisor):
     """A pass that nobody repeats: an exception is quoted."""
 
     def failed(self, step: Step, deployment: Deployment, error: BaseException) -> Problem:  # noqa: ARG002 - said by the place

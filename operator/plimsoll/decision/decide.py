@@ -17,7 +17,6 @@ from typing import TypeVar
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
 from plimsoll.decision.approving import is_change
-from plimsoll.decision.course import Course, Step
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.lessons import CommonLessons
 from plimsoll.decision.memory import Memory
@@ -25,6 +24,7 @@ from plimsoll.decision.observing import contribution_of, observe, ready_of
 from plimsoll.decision.outcome import NOTHING_BESIDES, Besides, Observed, Outcome, Outcomes, Ready, UnderWay
 from plimsoll.decision.planning import running_of, tenant_of
 from plimsoll.decision.results.reports import under_way
+from plimsoll.decision.supervisor import PassSupervisor, Step
 from plimsoll.decision.turns import Turn, may_sleep, take_turn
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.priorities import LOWEST
@@ -55,7 +55,7 @@ T = TypeVar("T")
 def decide(
     world: World,
     memory: Memory,
-    course: Course | None = None,
+    supervisor: PassSupervisor | None = None,
     *,
     solver: Solver = DEFAULT_SOLVER,
     relatives: Relatives = no_relatives,
@@ -65,11 +65,11 @@ def decide(
     Args:
         world: the cluster at one moment.
         memory: what earlier passes leave. It changes.
-        course: measures the work, shares its time, and notes exceptions. None: nobody does.
+        supervisor: measures the work, shares its time, and notes exceptions. None: nobody does.
         solver: shares the free GPUs out.
         relatives: finds other checkpoints of a model, for suggestions.
     """
-    return _Pass(_without_placeholders(world), memory, course or Course(), solver, relatives).outcomes()
+    return _Pass(_without_placeholders(world), memory, supervisor or PassSupervisor(), solver, relatives).outcomes()
 
 
 def _without_placeholders(world: World) -> World:
@@ -87,7 +87,7 @@ class _Pass:
 
     world: World
     memory: Memory
-    course: Course
+    supervisor: PassSupervisor
     solver: Solver
     relatives: Relatives
     problems: dict[ObjectKey, Problem] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class _Pass:
             if deployment.is_faulty:
                 self.faulty.add(deployment.key)
         self._observe()
-        planned = self.course.planned(self._plan)
+        planned = self.supervisor.planned(self._plan)
         left = self._listen(planned)
         self._wake(left.left.ledger)
         self._propose(left)
@@ -142,13 +142,13 @@ class _Pass:
         self._read_demands()
         demands: list[Demand] = []
         for demand in demands_of([tenant_of(each) for each in self.ready.values()], world.fleet, memo):
-            self.course.beat(f"reading demands, after {demand.request.key}")
+            self.supervisor.beat(f"reading demands, after {demand.request.key}")
             demands.append(demand)
         unplanned = [pool for each in world.deployments if each.key not in self.ready for pool in each.placed.pools]
         stock = stock_for(demands, world.fleet, memo, unplanned, world.quotas.remaining)
         adviser = Adviser(world.fleet, world.catalog, memo, world.groups)
         answered = self._watched(answers(demands, stock, adviser, self.solver))
-        plan = self.course.spend(partial(Plan.of, answered, stock, adviser, self.solver), *self.course.first())
+        plan = self.supervisor.spend(partial(Plan.of, answered, stock, adviser, self.solver), *self.supervisor.first())
         self.decisions = dict(plan.decisions)
         for key, decision in plan.decisions.items():
             if decision.failure:
@@ -159,21 +159,21 @@ class _Pass:
 
     def _read_demands(self) -> None:
         """Find the demands of new and changed objects, as long as there is time; the plan uses them again."""
-        for deployment in self.course.first():
+        for deployment in self.supervisor.first():
             found = self.ready.get(deployment.key)
             if found is None or deployment.key in self.faulty:
                 continue
-            waits = self.course.waits(deployment)
+            waits = self.supervisor.waits(deployment)
             if waits is not None:
                 self._stand_still(deployment.key, waits)
                 continue
-            self.course.beat(f"reading the demand of {deployment.key}")
+            self.supervisor.beat(f"reading the demand of {deployment.key}")
             work = partial(remembered_demand, tenant_of(found), self.world.fleet, self.memory.estimates)
-            self.course.spend(work, deployment)
+            self.supervisor.spend(work, deployment)
 
     def _watched(self, answered: Iterator[Answer]) -> Iterator[Answer]:
         for answer in answered:
-            self.course.beat(f"planning, after {answer.tenant.request.key}")
+            self.supervisor.beat(f"planning, after {answer.tenant.request.key}")
             yield answer
 
     def _listen(self, plan: Plan) -> Plan:
@@ -250,7 +250,7 @@ class _Pass:
         try:
             return self.memory.rooms.room(plan, lacking)
         except Exception as error:  # noqa: BLE001 - see above
-            self.course.complain(f"{lacking.tenant.request.key}: no look for room at others in this pass", error)
+            self.supervisor.complain(f"{lacking.tenant.request.key}: no look for room at others in this pass", error)
             return None
 
     def _wake(self, ledger: Ledger) -> None:
@@ -280,7 +280,7 @@ class _Pass:
         try:
             found = self.memory.proposer.proposals(self._planned(), plan)
         except Exception as error:  # noqa: BLE001 - they are advice: the plan itself stands
-            self.course.complain("no proposals in this pass", error)
+            self.supervisor.complain("no proposals in this pass", error)
             return
         known = {each.key for each in self.world.deployments}
         for key, proposals in found.items():
@@ -370,16 +370,16 @@ class _Pass:
         """Run one step for one deployment. An exception becomes the problem of that deployment."""
         if deployment.key in self.faulty:
             return None
-        self.course.beat(f"{step.name.lower()} {deployment.key}")
+        self.supervisor.beat(f"{step.name.lower()} {deployment.key}")
         try:
-            return self.course.spend(work, deployment)
+            return self.supervisor.spend(work, deployment)
         except Exception as error:  # noqa: BLE001 - any exception must stay with this deployment
             self._set_aside(step, deployment, error)
             return None
 
     def _set_aside(self, step: Step, deployment: Deployment, error: BaseException) -> None:
         self.faulty.add(deployment.key)
-        self._stand_still(deployment.key, self.course.failed(step, deployment, error))
+        self._stand_still(deployment.key, self.supervisor.failed(step, deployment, error))
 
     def _plan_failed(self, deployment: Deployment, decision: Decision) -> None:
         """Report a failed plan: the user can change an unsupported model; anything else is a defect of this object."""

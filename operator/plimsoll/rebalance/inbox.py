@@ -44,7 +44,7 @@ class Standing(StrEnum):
     REJECTED = "Rejected"
 
 
-class Outcome(StrEnum):
+class VoteOutcome(StrEnum):
     """The result of an approval or a rejection. All but WAITING are final."""
 
     WAITING = "Waiting"
@@ -80,7 +80,7 @@ class Vote:
     @property
     def is_open(self) -> bool:
         """Whether it has no final outcome yet."""
-        return self.outcome in ("", Outcome.WAITING)
+        return self.outcome in ("", VoteOutcome.WAITING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +162,18 @@ class PendingProposals:
         """When each proposal was rejected last, whether the operator has answered that or not."""
         return {vote.proposal: vote.created for vote in self.votes if not vote.approves}
 
-    def outcome(self, vote: Vote, answered: AnsweredProposals, now: float) -> Outcome:
+    def outcome(self, vote: Vote, answered: AnsweredProposals, now: float) -> VoteOutcome:
         """Return the outcome of an answer."""
         if vote.uid in answered.carried_out:
-            return Outcome.CARRIED_OUT
+            return VoteOutcome.CARRIED_OUT
         posted = next((each for each in self.posted if each.id == vote.proposal), None)
         if posted is None or posted.generation != self.generation:
-            return Outcome.STALE
+            return VoteOutcome.STALE
         if now >= posted.expires:
-            return Outcome.EXPIRED
+            return VoteOutcome.EXPIRED
         if vote.approves and not self._is_overruled(vote):
-            return Outcome.WAITING
-        return Outcome.REJECTED if answered.refuses(vote.proposal) else Outcome.WAITING
+            return VoteOutcome.WAITING
+        return VoteOutcome.REJECTED if answered.refuses(vote.proposal) else VoteOutcome.WAITING
 
     def spent(self) -> tuple[Vote, ...]:
         """Return the answered votes that are too many, the oldest first."""

@@ -84,6 +84,6 @@ REBALANCING = Form(
 )
 
 
-def answered_of(entry: RebalancingStatus | None) -> AnsweredProposals:
+def answered_proposals_of(entry: RebalancingStatus | None) -> AnsweredProposals:
     """People's answers to proposals; an entry whose time is none is left out."""
     return AnsweredProposals() if entry is None else ANSWERED.read(entry)

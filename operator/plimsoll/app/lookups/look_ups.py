@@ -33,7 +33,7 @@ E = TypeVar("E", bound=LookUp)
 
 
 class LookUps(Generic[E]):
-    """The entries of a book, and the tasks that read them.
+    """The entries of a cache of look-ups, and the tasks that read them.
 
     Entries may be found and added from any thread that holds ``lock``; everything else belongs to the event loop.
 

@@ -17,7 +17,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
-from plimsoll.rebalance.inbox import AnsweredProposals, Board, Outcome, PendingProposals, Posted, Vote, board_of
+from plimsoll.rebalance.inbox import AnsweredProposals, Board, PendingProposals, Posted, Vote, VoteOutcome, board_of
 from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.render.placement_proposals import STATE_LABEL, Found, Owner, in_state, placement_proposal
 from plimsoll.status.approval_words import orphan_sentence, outcome_sentence
@@ -33,7 +33,7 @@ logger = logging.getLogger("plimsoll.inbox")
 
 
 @dataclass(frozen=True, slots=True)
-class Outbox:
+class ProposalWrites:
     """The writes of one pass about one deployment: proposals to write and to delete, approvals to answer and to delete.
 
     ``answered`` holds each approval with its new status.
@@ -65,7 +65,7 @@ class DeploymentInbox:
 
 
 @dataclass(slots=True)
-class Inbox:
+class ProposalInbox:
     """The proposals and approvals that a pass sees, and when each proposal was made last.
 
     ``is_served`` says whether the cluster has both kinds, and whether the operator may read them. Without them nothing
@@ -125,7 +125,7 @@ class Inbox:
         turn: Turn | None,
         fleet: Fleet,
         now: float,
-    ) -> Outbox:
+    ) -> ProposalWrites:
         """Return what is to be written about one deployment after its turn.
 
         Args:
@@ -146,14 +146,14 @@ class Inbox:
             now=now,
             changed_at=None if turn is None else turn.standing.history.last(*ChangeKind),
         )
-        return Outbox(
+        return ProposalWrites(
             posted=(*_relabelled(inbox, board), *_new(owner, board, turn, fleet, now)),
             withdrawn=tuple(inbox.proposals[each] for each in board.withdrawn),
             answered=tuple(_answered(owner, inbox, answered, now)),
             spent=tuple(inbox.approvals[vote.uid] for vote in inbox.pending.spent()),
         )
 
-    def orphans(self, served: Collection[ObjectKey], now: float) -> Outbox:
+    def orphans(self, served: Collection[ObjectKey], now: float) -> ProposalWrites:
         """Return the answers to approvals that name no deployment of the cluster."""
         strays = [
             each
@@ -163,10 +163,10 @@ class Inbox:
             if each.vote.is_open
         ]
         answered = [
-            (body, _status(Outcome.STALE, orphan_sentence(_about(body, body["spec"])), now))
+            (body, _status(VoteOutcome.STALE, orphan_sentence(_about(body, body["spec"])), now))
             for body, _ in _in_turns(strays)[:MOST_ORPHANS]
         ]
-        return Outbox(answered=tuple(answered))
+        return ProposalWrites(answered=tuple(answered))
 
     def _since(self, inbox: DeploymentInbox, made: str | None, now: float) -> dict[str, float]:
         """Return when each proposal was made last. After a restart, the time of the first look counts."""
@@ -269,7 +269,7 @@ def _answered(
             yield inbox.approvals[vote.uid], _status(outcome, message, now)
 
 
-def _status(outcome: Outcome, message: str, now: float) -> Mapping[str, Any]:
+def _status(outcome: VoteOutcome, message: str, now: float) -> Mapping[str, Any]:
     return {"state": outcome.value, "message": message, "at": to_rfc3339(now)}
 
 

@@ -25,7 +25,7 @@ from plimsoll.app.faults import Faults
 from plimsoll.app.health import Beats
 from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.live.wanted import wanted_signals
-from plimsoll.app.plan.inbox import DeploymentInbox, Inbox, Outbox
+from plimsoll.app.plan.inbox import DeploymentInbox, ProposalInbox, ProposalWrites
 from plimsoll.app.plan.planning_time import PlanningTime
 from plimsoll.app.plan.rendered import Desired, Rendered
 from plimsoll.app.plan.snapshot import Snapshot, snapshot_of
@@ -38,13 +38,13 @@ from plimsoll.app.watch.node_groups import NodeGroups
 from plimsoll.app.watch.prices import PriceList, PriceWatch
 from plimsoll.app.watch.scale_writes import ScaleWrites
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
-from plimsoll.decision.course import Course, Step
 from plimsoll.decision.decide import decide
 from plimsoll.decision.deployment import Asked, Deployment, Identity, People, Placed, Writes
 from plimsoll.decision.kept import Kept
 from plimsoll.decision.memory import Memory
 from plimsoll.decision.outcome import Outcome, Outcomes
 from plimsoll.decision.results.deadlines import deadlines_of
+from plimsoll.decision.supervisor import PassSupervisor, Step
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.fleet import Fleet
@@ -55,7 +55,7 @@ from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.render.placement_proposals import Owner
-from plimsoll.status.loop import answered_of
+from plimsoll.status.loop import answered_proposals_of
 from plimsoll.status.reading import Record, record_of, with_status
 from plimsoll.status.report import Problem
 
@@ -76,7 +76,7 @@ class PassResult:
     snapshot: Snapshot
     left: Stock
     due_in_seconds: tuple[float, ...] = ()
-    orphans: Outbox = field(default_factory=Outbox)
+    orphans: ProposalWrites = field(default_factory=ProposalWrites)
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Passes:
     faults: Faults
     noticed: Noticed = field(default_factory=Noticed)
     node_groups: NodeGroups = field(default_factory=NodeGroups)
-    inbox: Inbox | None = None
+    inbox: ProposalInbox | None = None
     beats: Beats = field(default_factory=Beats)
     time: PlanningTime = field(default_factory=PlanningTime)
     solver: Solver = field(default_factory=fleetwide)
@@ -147,23 +147,23 @@ class Passes:
             intended: statuses by uid that are being written now; they count as written.
             now: POSIX seconds.
         """
-        course = _WatchedCourse(self.time, self.beats, self.faults)
-        seen = self._look(picture, intended, now, course)
-        world = self._world(picture, seen, now, course)
-        outcomes = decide(world, self.memory, course, solver=self.solver, relatives=other_checkpoints)
-        desired = tuple(self._desired(seen, outcome, now, course) for outcome in outcomes.each)
+        supervisor = _OperatorSupervisor(self.time, self.beats, self.faults)
+        seen = self._look(picture, intended, now, supervisor)
+        world = self._world(picture, seen, now, supervisor)
+        outcomes = decide(world, self.memory, supervisor, solver=self.solver, relatives=other_checkpoints)
+        desired = tuple(self._desired(seen, outcome, now, supervisor) for outcome in outcomes.each)
         self.time.end([each.outcome for each in desired])
-        snapshot = snapshot_of(desired, seen.fleet, now, fleet_record_of(outcomes.planned, course.planning_seconds))
+        snapshot = snapshot_of(desired, seen.fleet, now, fleet_record_of(outcomes.planned, supervisor.planning_seconds))
         self._show(snapshot, outcomes)
         remarks = self._price_watch.look(seen.fleet, now)
         if remarks is not None:
             self.metrics.show_prices(remarks)
         keys = {each.key for each in desired}
-        orphans = Outbox() if self.inbox is None else self.inbox.orphans(keys, now)
+        orphans = ProposalWrites() if self.inbox is None else self.inbox.orphans(keys, now)
         return PassResult(desired, snapshot, outcomes.left.left, tuple(self._due(outcomes, now)), orphans)
 
     def _look(
-        self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float, course: _WatchedCourse
+        self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float, supervisor: _OperatorSupervisor
     ) -> _Seen:
         """Step 1. An object whose last fault is not due for a retry is left unchanged."""
         self.reader.begin(picture)
@@ -182,7 +182,7 @@ class Passes:
             uid, is_under_way = uid_of(body), written is not None
             seen.bodies[uid] = body
             seen.deployments.append(
-                self._bare(body, around[key_of(body)], seen, now, course, is_under_way=is_under_way)
+                self._bare(body, around[key_of(body)], seen, now, supervisor, is_under_way=is_under_way)
             )
         self.noticed.scale_writes.keep_only(seen.bodies)
         return seen
@@ -193,7 +193,7 @@ class Passes:
         around: Surroundings,
         seen: _Seen,
         now: float,
-        course: _WatchedCourse,
+        supervisor: _OperatorSupervisor,
         *,
         is_under_way: bool,
     ) -> Deployment:
@@ -205,7 +205,7 @@ class Passes:
         writes = self.noticed.writes(identity, record, around.workloads, is_under_way=is_under_way, now=now)
         people = self._people(identity, seen)
         bare = Deployment(identity, record, Placed(around), asked, writes, people)
-        placed = course.guarded(Step.READ, bare, lambda: self.reader.placed(body, bare, now))
+        placed = supervisor.guarded(Step.READ, bare, lambda: self.reader.placed(body, bare, now))
         fault = self.faults.standing(identity.uid, identity.generation)
         if isinstance(placed, Problem):
             return replace(bare, asked=replace(asked, problem=placed), is_faulty=True)
@@ -226,12 +226,12 @@ class Passes:
         seen.inboxes[identity.uid] = found
         return People(pending=found.pending)
 
-    def _world(self, picture: Picture, seen: _Seen, now: float, course: _WatchedCourse) -> World:
+    def _world(self, picture: Picture, seen: _Seen, now: float, supervisor: _OperatorSupervisor) -> World:
         """Step 2, and all that a decision is made from."""
         bodies = seen.bodies
         self.time.begin(seen.deployments, now, lambda each: self.reader.declared_priority(bodies[each.identity.uid]))
         read = {
-            each.identity.uid: self._read(bodies[each.identity.uid], each, seen.fleet, now, course)
+            each.identity.uid: self._read(bodies[each.identity.uid], each, seen.fleet, now, supervisor)
             for each in self.time.in_turn(seen.deployments)
         }
         deployments = tuple(read[each.identity.uid] for each in seen.deployments)
@@ -250,7 +250,9 @@ class Passes:
             {each.key: self.live.reading(each.key) if each.has_signals else Reading() for each in deployments},
         )
 
-    def _read(self, body: Body, bare: Deployment, fleet: Fleet, now: float, course: _WatchedCourse) -> Deployment:
+    def _read(
+        self, body: Body, bare: Deployment, fleet: Fleet, now: float, supervisor: _OperatorSupervisor
+    ) -> Deployment:
         """Return an object with what it asks for; the same value as in the last pass if nothing of it has changed."""
         waits = self.time.waits(bare, reading=True)
         if waits is not None:
@@ -258,7 +260,7 @@ class Passes:
         elif bare.is_faulty:
             read = bare
         else:
-            read = course.guarded(Step.READ, bare, lambda: self.reader.with_spec(body, bare, fleet, now))
+            read = supervisor.guarded(Step.READ, bare, lambda: self.reader.with_spec(body, bare, fleet, now))
         if isinstance(read, Problem):
             read = replace(bare, asked=replace(bare.asked, problem=read), is_faulty=True)
         known = self._known.get(read.identity.uid)
@@ -272,14 +274,14 @@ class Passes:
             logger.warning("%s", complaint)
         self._complaints = found
 
-    def _desired(self, seen: _Seen, outcome: Outcome, now: float, course: _WatchedCourse) -> Desired:
+    def _desired(self, seen: _Seen, outcome: Outcome, now: float, supervisor: _OperatorSupervisor) -> Desired:
         """Step 4. If an object cannot be rendered, it is set aside, and only its problem is rendered."""
         body = seen.bodies[outcome.uid]
         self.beats.beat("planning", f"render {outcome.key}")
         try:
             desired = self.rendered.desired(body, outcome)
         except Exception as error:  # noqa: BLE001 - any exception must stay with this object
-            problem = course.failed(Step.RENDER, outcome.deployment, error)
+            problem = supervisor.failed(Step.RENDER, outcome.deployment, error)
             outcome = Outcome(outcome.deployment, problem=problem, is_faulty=True)
             try:
                 return self.rendered.desired(body, outcome)
@@ -288,13 +290,13 @@ class Passes:
         outbox = self._outbox(seen, outcome, now)
         return desired if outbox.is_empty else replace(desired, outbox=outbox)
 
-    def _outbox(self, seen: _Seen, outcome: Outcome, now: float) -> Outbox:
+    def _outbox(self, seen: _Seen, outcome: Outcome, now: float) -> ProposalWrites:
         """Return what is to be written about proposals and approvals. They are advice: an exception is logged."""
         inbox = seen.inboxes.get(outcome.uid)
         if self.inbox is None or inbox is None or outcome.is_faulty:
             return _NOTHING
         entry, owner = outcome.deployment.record.status.rebalancing, outcome.deployment.owner
-        answered = answered_of(entry) if outcome.standing is None else outcome.standing.answered
+        answered = answered_proposals_of(entry) if outcome.standing is None else outcome.standing.answered
         try:
             return self.inbox.outbox(owner, inbox, answered, outcome.turn, seen.fleet, now)
         except Exception:
@@ -324,12 +326,12 @@ class Passes:
 
 
 _NOBODY = People()
-_NOTHING = Outbox()
+_NOTHING = ProposalWrites()
 
 
 @dataclass(slots=True)
-class _WatchedCourse(Course):
-    """The course of a pass of the operator: its time is shared and measured, and its exceptions are noted."""
+class _OperatorSupervisor(PassSupervisor):
+    """The supervisor of an operator's pass: its time is shared and measured, and its exceptions are noted."""
 
     time: PlanningTime
     beats: Beats

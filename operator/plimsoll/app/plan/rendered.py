@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.app.plan.inbox import Outbox
+from plimsoll.app.plan.inbox import ProposalWrites
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.equal_parts import shared
 from plimsoll.app.watch.store import Body
@@ -51,7 +51,7 @@ class Desired:
     report: Report | None = None
     manifests: tuple[Manifest, ...] = ()
     new_status: Mapping[str, Any] | None = None
-    outbox: Outbox = field(default_factory=Outbox)
+    outbox: ProposalWrites = field(default_factory=ProposalWrites)
 
     @property
     def key(self) -> ObjectKey:

@@ -14,9 +14,9 @@ from plimsoll.api.conversion.convert import check_without_model, platforms_of, t
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeployment
-from plimsoll.app.lookups.claim_book import ClaimBook
-from plimsoll.app.lookups.image_book import ImageBook, reading
-from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.lookups.claim_cache import ClaimCache
+from plimsoll.app.lookups.image_cache import ImageCache, reading
+from plimsoll.app.lookups.model_cache import ModelCache
 from plimsoll.app.reading.openings import opening_of
 from plimsoll.app.reading.reading_memo import ReadingMemo
 from plimsoll.app.settings import Settings
@@ -56,11 +56,11 @@ class DeploymentReader:
     """
 
     settings: Settings
-    models: ModelBook
+    models: ModelCache
     gpu_types: tuple[GpuType, ...]
     pod_policy: PodPolicy = field(default_factory=PodPolicy)
-    claims: ClaimBook = field(default_factory=ClaimBook)
-    images: ImageBook = field(default_factory=ImageBook)
+    claims: ClaimCache = field(default_factory=ClaimCache)
+    images: ImageCache = field(default_factory=ImageCache)
     memo: ReadingMemo = field(default_factory=ReadingMemo)
     priorities: PriorityClasses = field(default_factory=PriorityClasses)
     limit_ranges: LimitRanges = field(default_factory=dict)

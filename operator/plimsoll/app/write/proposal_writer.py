@@ -13,7 +13,7 @@ from typing import Any
 from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused, NotLeading
 from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, Kind
 from plimsoll.app.backoff import Backoff
-from plimsoll.app.plan.inbox import Outbox
+from plimsoll.app.plan.inbox import ProposalWrites
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.watch.store import Body, Store, key_of, uid_of
 from plimsoll.domain.requests.workload import Manifest
@@ -37,7 +37,7 @@ class ProposalWriter:
         """Write everything about one deployment that is due. Raises :class:`NotLeading` only."""
         await self._deliver(desired.outbox, desired.uid, str(desired.key))
 
-    def answer(self, orphans: Outbox) -> None:
+    def answer(self, orphans: ProposalWrites) -> None:
         """Begin to answer approvals that name no deployment, if the last such answers are written."""
         if not orphans.is_empty and (self._answering is None or self._answering.done()):
             self._answering = asyncio.create_task(self._answer_orphans(orphans))
@@ -52,11 +52,11 @@ class ProposalWriter:
         """Forget the failures of deployments that no longer exist."""
         self.backoff.forget_all_but({*uids, _ORPHANS})
 
-    async def _answer_orphans(self, orphans: Outbox) -> None:
+    async def _answer_orphans(self, orphans: ProposalWrites) -> None:
         with suppress(NotLeading):
             await self._deliver(orphans, _ORPHANS, "approvals without a deployment")
 
-    async def _deliver(self, outbox: Outbox, uid: str, about: str) -> None:
+    async def _deliver(self, outbox: ProposalWrites, uid: str, about: str) -> None:
         if outbox.is_empty or not self.backoff.is_due(uid):
             return
         failures = [error for write in self._writes(outbox) if (error := await _tried(write)) is not None]
@@ -69,7 +69,7 @@ class ProposalWriter:
             "%s: a proposal or an approval was not written: %s%s; again in %.0f s", about, failures[0], more, pause
         )
 
-    def _writes(self, outbox: Outbox) -> Iterator[Callable[[], Awaitable[None]]]:
+    def _writes(self, outbox: ProposalWrites) -> Iterator[Callable[[], Awaitable[None]]]:
         """Yield the writes. Answers come first: somebody waits for them."""
         yield from (partial(self._answer, body, status) for body, status in outbox.answered)
         yield from (partial(self._delete, PROPOSALS, body) for body in outbox.withdrawn)

@@ -22,15 +22,15 @@ from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.faults import Faults
 from plimsoll.app.health import Beats
-from plimsoll.app.plan.inbox import Outbox
+from plimsoll.app.plan.inbox import ProposalWrites
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.write.creation_order import largest_pods_first
 from plimsoll.app.write.executor import Executor, NameTaken, Note
 from plimsoll.app.write.notes import notes_of
 from plimsoll.app.write.proposal_writer import ProposalWriter
-from plimsoll.decision.course import Step
 from plimsoll.decision.results.reports import is_passing
+from plimsoll.decision.supervisor import Step
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.requests.workload import Manifest
@@ -177,7 +177,7 @@ class Writers:
         if self.proposal_writer is not None:
             await self.proposal_writer.close()
 
-    def answer(self, orphans: Outbox) -> None:
+    def answer(self, orphans: ProposalWrites) -> None:
         """Begin to answer approvals that name no deployment. No pass waits for it."""
         if self.proposal_writer is not None:
             self.proposal_writer.answer(orphans)

@@ -1,4 +1,4 @@
-"""The course of a pass: a shell measures its pieces of work, shares the time, and notes exceptions."""
+"""The supervisor of a pass: a shell measures its pieces of work, shares the time, and notes exceptions."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def error_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:_QUOTED_CHARACTERS]
 
 
-class Course:
-    """The course of a pass if nobody watches it: all work is done at once, and an exception becomes words."""
+class PassSupervisor:
+    """The supervisor of a pass if nobody watches it: all work is done at once, and an exception becomes words."""
 
     def spend(self, work: Callable[[], T], *deployments: Deployment) -> T:  # noqa: ARG002 - nobody counts
         """Do some work for these deployments, and return its result."""

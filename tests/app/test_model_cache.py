@@ -14,8 +14,8 @@ from plimsoll.adapters.cluster.secrets import SecretMissing, SecretUnreadable
 from plimsoll.adapters.hub.hub import AccessRefused
 from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec, SecretKeyRef
-from plimsoll.app.lookups import model_book
-from plimsoll.app.lookups.model_book import (
+from plimsoll.app.lookups import model_cache
+from plimsoll.app.lookups.model_cache import (
     ACCESS_RETRY_SECONDS,
     AT_ONCE,
     FORGOTTEN_AFTER_SECONDS,
@@ -23,7 +23,7 @@ from plimsoll.app.lookups.model_book import (
     PERMANENT_RETRY_SECONDS,
     RETRY_LONGEST_SECONDS,
     SECRET_RETRY_SECONDS,
-    ModelBook,
+    ModelCache,
 )
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.models.model import ModelFacts
@@ -72,14 +72,16 @@ class Sources:
 
 
 class Desk:
-    """A book with its fakes, and a clock of its own."""
+    """A cache with its fakes, and a clock of its own."""
 
     def __init__(self) -> None:
         self.sources, self.changes, self.reads = Sources(), 0, 0
         self.tokens: dict[tuple[str, str, str], str | Exception] = {("ns", "hf", "token"): " secret \n"}
         self.now = 1000.0
         self.changed_in: set[str] = set()
-        self.book = ModelBook(cast("ModelSources", self.sources), self.read_token, self.changed, clock=lambda: self.now)
+        self.book = ModelCache(
+            cast("ModelSources", self.sources), self.read_token, self.changed, clock=lambda: self.now
+        )
 
     async def read_token(self, namespace: str, name: str, key: str) -> str:
         self.reads += 1
@@ -294,8 +296,8 @@ async def test_a_secret_that_comes_late_is_noticed_after_five_seconds(desk: Desk
 
 
 async def test_what_is_due_later_starts_without_another_pass(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_book, "_REASONS", ((SecretMissing, "TokenSecretMissing", False, 0.05),))
-    monkeypatch.setattr(model_book, "SECONDS_PER_FAILURE", 0.0)
+    monkeypatch.setattr(model_cache, "_REASONS", ((SecretMissing, "TokenSecretMissing", False, 0.05),))
+    monkeypatch.setattr(model_cache, "SECONDS_PER_FAILURE", 0.0)
     secret = desk.tokens.pop(("ns", "hf", "token"))
     await desk.problem(GATED)
     desk.book.start_wanted()  # the pass after the failure; there is none after it
@@ -404,7 +406,7 @@ async def test_what_nobody_asked_for_in_an_hour_is_forgotten(desk: Desk) -> None
 
 
 async def test_a_flood_of_models_costs_the_namespace_that_makes_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_book, "LARGEST_BOOK", 20)
+    monkeypatch.setattr(model_cache, "LARGEST_BOOK", 20)
     assert isinstance(await desk.answer(ModelSpec(name=OTHER), namespace="honest"), ModelFacts)
     for number in range(50):
         desk.book.look_up("flood", ModelSpec(name=f"org/m{number}"))

@@ -62,7 +62,7 @@ class _Entry(LookUp):
     read_at: float = math.inf
 
 
-class ClaimBook:
+class ClaimCache:
     """A cache of claims. It answers at once; :meth:`start_wanted` reads what is missing or old.
 
     :meth:`look_up` may be called from any thread; everything else belongs to the event loop.

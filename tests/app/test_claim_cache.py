@@ -1,4 +1,4 @@
-"""The book of claims: named ones are read in the background, again when they may have changed, and fairly."""
+"""The cache of claims: named ones are read in the background, again when they may have changed, and fairly."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from plimsoll.adapters.cluster.client import ClusterRefused, Kind
 from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
-from plimsoll.app.lookups import claim_book
-from plimsoll.app.lookups.claim_book import BOUND_SECONDS, MOST_OF_NAMESPACE, UNBOUND_SECONDS, ClaimBook
+from plimsoll.app.lookups import claim_cache
+from plimsoll.app.lookups.claim_cache import BOUND_SECONDS, MOST_OF_NAMESPACE, UNBOUND_SECONDS, ClaimCache
 from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -30,14 +30,14 @@ def volume(zone: str) -> dict[str, Any]:
 
 
 class Desk:
-    """A book with a clock of its own, an API server of a few objects, and what was asked of it."""
+    """A cache with a clock of its own, an API server of a few objects, and what was asked of it."""
 
     def __init__(self, objects: Mapping[tuple[Kind, str], Any]) -> None:
         self.objects = dict(objects)
         self.asked: list[tuple[str, str]] = []
         self.now = 0.0
         self.changes = 0
-        self.book = ClaimBook(self._get, self._changed, clock=lambda: self.now)
+        self.book = ClaimCache(self._get, self._changed, clock=lambda: self.now)
 
     async def _get(self, kind: Kind, key: ObjectKey) -> Any:
         self.asked.append((kind.plural, str(key).lstrip("/")))
@@ -197,7 +197,7 @@ async def test_ten_thousand_names_of_one_namespace_do_not_delay_another() -> Non
 async def test_what_nobody_asks_about_is_forgotten() -> None:
     desk = Desk({})
     await desk.answer("w")
-    desk.now = claim_book.FORGOTTEN_SECONDS + 1.0
+    desk.now = claim_cache.FORGOTTEN_SECONDS + 1.0
     desk.asked.clear()
     await desk.settle()
     assert desk.asked == []
@@ -206,4 +206,4 @@ async def test_what_nobody_asks_about_is_forgotten() -> None:
 
 
 def test_without_an_api_server_nothing_is_known() -> None:
-    assert ClaimBook().look_up("n", (Mounted("w"),)) == ()
+    assert ClaimCache().look_up("n", (Mounted("w"),)) == ()

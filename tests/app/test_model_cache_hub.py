@@ -13,7 +13,7 @@ import pytest
 from plimsoll.adapters.hub.hub import HubModels
 from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
-from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.lookups.model_cache import ModelCache
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.status.report import Problem
 from tests.adapters.hostile_hub import HostileHub, serve_hostile_hub
@@ -34,7 +34,7 @@ class Desk:
     def __init__(self, cache: Path, *, timeout_seconds: float = ENDLESS_SECONDS) -> None:
         self.news = asyncio.Event()
         sources = ModelSources(HubModels(cache, timeout_seconds=timeout_seconds))
-        self.book = ModelBook(sources, self.no_token, self.news.set)
+        self.book = ModelCache(sources, self.no_token, self.news.set)
 
     async def no_token(self, *_: str) -> str:
         raise AssertionError("nobody names a Secret here")

@@ -1,4 +1,4 @@
-"""The book of images: few are read at once, again when they may have changed, and nobody waits long."""
+"""The cache of images: few are read at once, again when they may have changed, and nobody waits long."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import cast
 import pytest
 
 from plimsoll.adapters.hub.registries import Registries
-from plimsoll.app.lookups.image_book import (
+from plimsoll.app.lookups.image_cache import (
     MOST_OF_NAMESPACE,
     WAIT_SECONDS,
     Found,
-    ImageBook,
+    ImageCache,
 )
 from plimsoll.domain.errors import RateLimited, SourceUnavailable
 from tests.support.eventually import HANG_SECONDS, eventually
@@ -26,7 +26,7 @@ FEW_SECONDS = 600.0
 
 
 class Desk:
-    """A book with a clock of its own, and a registry that answers with what it is given."""
+    """A cache with a clock of its own, and a registry that answers with what it is given."""
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[str, ...] | Exception] = {}
@@ -36,7 +36,7 @@ class Desk:
         self.opened = threading.Event()
         self.opened.set()
         self.over = False
-        self.book = ImageBook(cast("Registries", self), self.news.set, clock=lambda: self.now)
+        self.book = ImageCache(cast("Registries", self), self.news.set, clock=lambda: self.now)
 
     def refusal(self, reference: str) -> str:
         return "no" if reference.startswith("evil") else ""
@@ -112,12 +112,12 @@ async def test_a_refused_registry_is_not_asked(desk: Desk) -> None:
 
 
 async def test_without_a_registry_nothing_is_known_and_nobody_waits() -> None:
-    book = ImageBook()
+    book = ImageCache()
     assert not book.reads
     assert book.look_up("n", "r/i") == Found()
     await book.close()
-    assert not ImageBook.asking((), lambda: None).reads
-    some = ImageBook.asking(("ghcr.io",), lambda: None)
+    assert not ImageCache.asking((), lambda: None).reads
+    some = ImageCache.asking(("ghcr.io",), lambda: None)
     assert some.reads
     assert some.look_up("n", "ghcr.io/a") is None
     assert some.look_up("n", "evil.example/a") == Found(why="evil.example is none of engine.imageRegistries")

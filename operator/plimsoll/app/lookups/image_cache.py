@@ -76,7 +76,7 @@ def reading(image: str) -> Problem:
     return Problem(ConditionReason.READING_IMAGE, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS)
 
 
-class ImageBook:
+class ImageCache:
     """A cache of the platforms of images. It answers at once; :meth:`start_wanted` reads what is missing or old.
 
     :meth:`look_up` may be called from any thread; everything else belongs to the event loop.
@@ -105,7 +105,7 @@ class ImageBook:
 
     @classmethod
     def asking(cls, registries: Sequence[str], on_change: Callable[[], None]) -> Self:
-        """Return a book that asks these registries; without any it asks nobody."""
+        """Return a cache that asks these registries; without any it asks nobody."""
         return cls(Registries(registries) if registries else None, on_change)
 
     @property

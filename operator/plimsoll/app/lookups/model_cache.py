@@ -90,7 +90,7 @@ class _Entry(LookUp):
     is_inline: bool = False
 
 
-class ModelBook:
+class ModelCache:
     """A cache of model facts. It answers at once and notes what is missing; :meth:`start_wanted` looks that up.
 
     :meth:`look_up` may be called from any thread; everything else belongs to the event loop. Look-ups
