@@ -179,7 +179,7 @@ class StepLimits:
     """The limits of a step, which the live loop tunes and the record of a pool keeps.
 
     ``step_tokens`` are the most tokens of a step of one engine (``--max-num-batched-tokens``). ``sequences`` are the
-    most requests at the same time (``--max-num-seqs``): of one engine, where nothing else is said. 0: not known, or
+    most requests at the same time (``--max-num-seqs``): of one engine, if nothing else is said. 0: not known, or
     left as it is.
     """
 

@@ -295,7 +295,7 @@ class Request:
         return self.with_narrow_cache() if narrow else replace(self, may_narrow_cache=False)
 
     def limited(self, limits: StepLimits) -> Request:
-        """Return the request with these limits of a replica fixed; the same object where there are none."""
+        """Return the request with these limits of a replica fixed; the same object if there are none."""
         return self if limits == NO_LIMITS else replace(self, engine=self.engine.limited(limits))
 
     def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:

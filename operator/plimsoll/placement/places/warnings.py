@@ -193,8 +193,8 @@ def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
     if choice.split.gpus == 1 and not choice.gpu.is_slice and _WASTE * _load_bytes(choice) < choice.gpu.usable_bytes:
         warnings.append(
             f"The model and its load need {format_gib(_load_bytes(choice))} of the "
-            f"{format_gib(choice.gpu.usable_bytes)} of a whole {card_name(choice.gpu.name)}, and nothing else shares the "
-            "card: its engine keeps the rest as KV cache. MIG slices of the card or smaller cards would do."
+            f"{format_gib(choice.gpu.usable_bytes)} of a whole {card_name(choice.gpu.name)}, and nothing else shares "
+            "the card: its engine keeps the rest as KV cache. MIG slices of the card or smaller cards would do."
         )
     if choice.estimate.fit_of_states is not Fit.SURE:
         refuses = "refuses" if choice.estimate.fit_of_states is Fit.NO else "may refuse"

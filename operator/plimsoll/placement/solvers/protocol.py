@@ -37,8 +37,8 @@ class Award:
         stranded_by: why replicas that the scheduler cannot bind stay where they are: no other place takes them.
         refused_at: the free resources when a search found nothing; None if every search found something.
         failure: an error of the solver itself for this demand.
-        sizes: what each size would get, where the deployment declares the load of all replicas together.
-        appraisal: how good all awards of the pass are together; None where the solver does not know it.
+        sizes: what each size would get, if the deployment declares the load of all replicas together.
+        appraisal: how good all awards of the pass are together; None if the solver does not know it.
             It is about others as well, so awards that differ in it alone are equal.
     """
 

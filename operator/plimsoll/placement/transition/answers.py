@@ -121,7 +121,7 @@ def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
 
 
 def _recalled(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
-    """Return the decision where nothing was awarded: the last pass's one if everything that it is made from is equal.
+    """Return the decision if nothing was awarded: the last pass's one if everything that it is made from is equal.
 
     Without it an idle pass over 1,000 deployments on 1,250 nodes takes 44 ms in place of 15.
     """
