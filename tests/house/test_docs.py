@@ -45,7 +45,7 @@ from plimsoll.app.health import FAILED_PASSES, HOPELESS_SECONDS, STALLED_SECONDS
 from plimsoll.app.live import gpu_watch, season_watch, signal_watch
 from plimsoll.app.live.sample_memory import WHOLE_SECONDS
 from plimsoll.app.live.wanted import HISTORY_SECONDS
-from plimsoll.app.lookups import claim_book, image_book
+from plimsoll.app.lookups import claim_cache, image_cache
 from plimsoll.app.plan import planning_time
 from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
 from plimsoll.app.planner import RESTING_SECONDS
@@ -481,10 +481,10 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         lambda: f"The first {in_words(MOST_WAITING)} deployments that wait get proposals",
         lambda: f"`status.decisions` has the last {in_words(MOST_DECISIONS)} of a deployment",
         lambda: f"The claims are listed every {QUOTA_SECONDS:.0f} s",
-        lambda: f"A new deployment waits for that, for {image_book.WAIT_SECONDS:.0f} s at most",
+        lambda: f"A new deployment waits for that, for {image_cache.WAIT_SECONDS:.0f} s at most",
         lambda: (
-            f"is used for {in_words(int(claim_book.BOUND_SECONDS / 60))} minutes, and for "
-            f"{claim_book.UNBOUND_SECONDS:.0f} seconds while pods wait"
+            f"is used for {in_words(int(claim_cache.BOUND_SECONDS / 60))} minutes, and for "
+            f"{claim_cache.UNBOUND_SECONDS:.0f} seconds while pods wait"
         ),
     ),
     "docs/plan.md": (lambda: f"each has {CPUS_PER_GPU} CPUs and {MEMORY_PER_GPU // GIB} GiB of memory for each GPU",),
@@ -578,8 +578,8 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         lambda: f"planned every {planning_time.LONGEST_PAUSE_SECONDS:.0f} s at the latest",
         lambda: f"Where {planning_time.MOST_UNWRITTEN} decisions of a namespace wait to be written",
         lambda: (
-            f"{in_words(image_book.AT_ONCE)} images at a time, {in_words(image_book.PER_NAMESPACE)} of them of one "
-            f"namespace, and {image_book.MOST_OF_NAMESPACE} images of a namespace"
+            f"{in_words(image_cache.AT_ONCE)} images at a time, {in_words(image_cache.PER_NAMESPACE)} of them of one "
+            f"namespace, and {image_cache.MOST_OF_NAMESPACE} images of a namespace"
         ),
         lambda: (
             f"by {in_words(signal_watch.PER_NAMESPACE)} threads of {in_words(signal_watch.READERS)} at most, in rounds "
