@@ -41,9 +41,14 @@ class Cluster:
         return sum(len(self.pods[key, pool.name]) for pool in self.pools.get(key, ()))
 
     def dollars(self) -> float:
-        """Return US dollars an hour of all pods."""
+        """Return US dollars an hour of all pods, with the worth of the time that users wait."""
         return sum(
-            float(_price(self._node_of(key, name)) * pool.split.gpus * len(pods))
+            len(pods)
+            * (
+                float(_price(self._node_of(key, name)) * pool.split.gpus)
+                if pool.choice is None
+                else choice_of(pool.choice).dollars
+            )
             for (key, name), pods in self.pods.items()
             if pods
             for pool in self.pools[key]

@@ -1,4 +1,4 @@
-"""Whether an option misses the latency goals of its request."""
+"""Whether an option may miss the latency goals of its request."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from plimsoll.domain.decisions.outcomes import Option
 
 
 def misses_slo(option: Option) -> bool | None:
-    """Return whether an option misses the goals; None where options say nothing about speed.
+    """Return whether an option may miss the goals; None if options say nothing about speed.
 
-    Options that know their speed have the attribute ``is_slow``.
+    Options that know their speed have the attribute ``may_break_promise``.
     """
-    missed: bool | None = getattr(option, "is_slow", None)
+    missed: bool | None = getattr(option, "may_break_promise", None)
     return missed

@@ -27,6 +27,7 @@ from benchmarks.placement.replay import replayed
 from benchmarks.placement.speed import in_fresh_process
 from benchmarks.placement.worlds import ORDERS, Place, arrivals, largest, world_of
 from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.outcomes import Option, Placed
 from plimsoll.placement.demands.demand import Demand, demand_of
 from plimsoll.placement.demands.pools import Decision, Tenant
@@ -200,7 +201,7 @@ def test_a_slow_choice_is_taken_after_a_doubtful_one_although_it_is_the_cheapest
 
 
 def test_an_option_that_says_nothing_about_speed_is_not_counted_as_quick() -> None:
-    slow, silent = SimpleNamespace(is_slow=True), SimpleNamespace()
+    slow, silent = SimpleNamespace(may_break_promise=True), SimpleNamespace()
     assert [misses_slo(cast("Option", each)) for each in (slow, silent)] == [True, None]
 
 
@@ -214,7 +215,8 @@ def test_an_optimum_by_type_ignores_that_a_replica_needs_one_whole_node() -> Non
 def small_cluster() -> tuple[Cluster, Decision]:
     """Two nodes with two GPUs each, and a decision for two replicas on the first."""
     where = fleet(node("a", L40S, 2), node("b", H100, 2))
-    [decision] = plan([tenant(request(replicas=2))], where, solver=SOLVERS["greedy"])
+    wanted = request(replicas=2, objective=Objective.BATCH)
+    [decision] = plan([tenant(wanted)], where, solver=SOLVERS["greedy"])
     return Cluster(where), decision
 
 

@@ -75,8 +75,9 @@ def _sold_at(kind: str, usd: str) -> Edit:
 
 def _may_grow(kind: str, usd: str, most: int | None) -> Edit:
     def change(world: World) -> World:
-        [gpu] = [each for each in world.catalog if each.name == kind]
-        return replace(world, groups=(NodeGroup("spare", _priced(gpu, usd), "nvidia.com/gpu", 2, most),))
+        sold = (each for each in world.catalog if each.name == kind)
+        groups = (NodeGroup("spare", _priced(gpu, usd), "nvidia.com/gpu", 2, most) for gpu in sold)
+        return replace(world, groups=tuple(groups))
 
     return change
 

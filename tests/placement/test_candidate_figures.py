@@ -11,6 +11,7 @@ from plimsoll.adapters.highs import fleetwide
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.domain.cluster.limit_ranges import LimitRange
+from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
 from plimsoll.domain.engines.engine_choice import CpuOffload
@@ -154,6 +155,9 @@ SCENES: dict[Reason, Callable[[], Scene]] = {
         request(LLAMA_70B_FP8, context=8192, slo=Slo(ttft_seconds=0.5)), fleet(node("h", H100, 2), node("a", A100, 4))
     ),
     Reason.SPEED_NOT_MEASURED: lambda: chosen_from(request(), fleet(node("h", H100, 1), node("m", MI300X, 1))),
+    Reason.SPOT_NOT_ASKED: lambda: chosen_from(
+        request(), fleet(node("h", H100, 1), replace(node("s", H100, 1), gpu=spot_type(gpu(H100))))
+    ),
     Reason.SLOWER_FOR_ITS_PRICE: lambda: chosen_from(
         request(LLAMA_70B_FP8, context=8192, concurrency=16), fleet(node("h", H100, 2), node("l4", L4))
     ),

@@ -334,6 +334,14 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         ),
     ),
     (
+        Reason.SPOT_NOT_ASKED,
+        {"price": "1.10", "best_price": "3.00"},
+        (
+            "fits at $1.10/h on spot nodes, which the cloud may take back at any time, where the choice costs $3.00/h; "
+            "spec.gpu.capacityTypes with Spot takes it all the same"
+        ),
+    ),
+    (
         Reason.SLOWER_FOR_ITS_PRICE,
         {"price": "4.62", "best_price": "12.31", "tpot": 118, "best_tpot": 19, "worth": "9.91"},
         (

@@ -453,6 +453,7 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
         Reason.CAPACITY_TYPE_DENIED,
         Reason.PROMISE_NOT_SURE,
         Reason.SPEED_NOT_MEASURED,
+        Reason.SPOT_NOT_ASKED,
         Reason.SLOWER_FOR_ITS_PRICE,
         Reason.PLACEMENT_KEPT,
         Reason.KEPT_TO_AVOID_MOVE,

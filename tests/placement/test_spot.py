@@ -10,6 +10,7 @@ import pytest
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Price
 from plimsoll.domain.cluster.spot import capacity_of, card_name, on_spot, spot_type
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.observations import EngineKind
 from plimsoll.domain.decisions.outcomes import Option, Split
 from plimsoll.domain.public_words import Reason
@@ -57,8 +58,20 @@ def test_the_names_of_a_card_and_of_its_type_on_spot_nodes() -> None:
     assert (capacity_of(H100), capacity_of(H100_SPOT)) == (STAYS, SPOT)
 
 
-def test_the_cheaper_capacity_is_taken_at_its_own_price_with_a_warning() -> None:
-    outcome = placed(request(), BOTH)
+def test_nodes_that_stay_come_first_for_all_replicas_unless_somebody_asks_for_spot() -> None:
+    decision = decided(BOTH, replicas=3)
+    assert [(each.gpu_type, each.replicas) for each in decision.pools] == [(H100, 3)]
+    assert {each.reason for each in decision.rejections if (each.gpu_type, each.split) == (H100_SPOT, Split(1))} == {
+        Reason.SPOT_NOT_ASKED
+    }
+    more = decided(fleet(on_demand(gpus=2), spot()), replicas=3)
+    assert {(each.gpu_type, each.replicas) for each in more.pools} == {(H100, 2), (H100_SPOT, 1)}, "none stays missing"
+    cheap = decided(BOTH, replicas=3, objective=Objective.BATCH)
+    assert [(each.gpu_type, each.replicas) for each in cheap.pools] == [(H100_SPOT, 3)]
+
+
+def test_the_cheaper_capacity_is_taken_at_its_own_price_with_a_warning_if_both_are_named() -> None:
+    outcome = placed(request(constraints=only(STAYS, SPOT)), BOTH)
     assert (outcome.choice.gpu.name, outcome.choice.hourly_price) == (H100_SPOT, Decimal("1.10"))
     assert any("spot nodes" in warning for warning in outcome.warnings)
     assert refusals(outcome)[H100, 1] is Reason.COSTS_MORE
@@ -88,7 +101,8 @@ def test_a_capacity_type_that_no_node_has_leaves_nothing() -> None:
 
 
 def test_pods_are_kept_apart_only_where_the_card_is_on_both() -> None:
-    assert placed(request(), BOTH).choice.target.capacity is SPOT
+    assert placed(request(), BOTH).choice.target.capacity is STAYS
+    assert placed(request(constraints=only(STAYS, SPOT)), BOTH).choice.target.capacity is SPOT
     assert placed(request(), fleet(spot())).choice.target.capacity is None
     assert placed(request(), fleet(on_demand())).choice.target.capacity is None
 

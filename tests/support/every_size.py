@@ -89,8 +89,8 @@ def _cost(
 
 
 def _price(option: Option) -> Fraction:
-    assert option.weighed_price is not None
-    return Fraction(option.weighed_price)
+    assert option.cost is not None
+    return Fraction(option.cost)
 
 
 def _ways(free: Free, sizes: tuple[tuple[int, tuple[Option, ...]], ...], fleet: Fleet) -> Iterator[tuple[Free, Cost]]:

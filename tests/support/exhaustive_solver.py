@@ -43,8 +43,8 @@ def carried_out(demands: Sequence[Demand], way: Sequence[Option | None], fleet: 
 
 
 def cost(awards: Sequence[Award]) -> tuple[int, Decimal]:
-    """Replicas without a place first, then US dollars an hour."""
+    """Replicas without a place first, then US dollars an hour, with the worth of the time that users wait."""
     granted = [placed for award in awards for placed in award.granted]
     missing = sum(max(0, award.demand.missing) for award in awards) - sum(placed.replicas for placed in granted)
-    prices = (placed.replicas * (placed.choice.hourly_price or Decimal(0)) for placed in granted)
+    prices = (placed.replicas * (placed.choice.cost or Decimal(0)) for placed in granted)
     return missing, sum(prices, Decimal(0))

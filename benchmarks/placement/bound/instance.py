@@ -16,7 +16,10 @@ from plimsoll.placement.solvers.protocol import Stock
 
 @dataclass(frozen=True, slots=True, order=True)
 class Choice:
-    """A GPU type and a number of GPUs for one replica: how bad it is, and its US dollars an hour."""
+    """A GPU type and a number of GPUs for one replica: how bad it is, and what it costs.
+
+    ``dollars`` are US dollars an hour, with the worth of the time that users wait.
+    """
 
     misses: bool
     doubtful: bool
@@ -104,12 +107,12 @@ def choice_of(option: Option) -> Choice:
     Raises:
         ValueError: its GPU type has no price.
     """
-    if option.hourly_price is None:
+    if option.cost is None:
         raise ValueError(f"{option.gpu.name} has no price: every type of a benchmark's fleet needs one")
     return Choice(
         misses=bool(misses_slo(option)),
         doubtful=option.estimate.fit is not Fit.SURE,
-        dollars=float(option.hourly_price),
+        dollars=float(option.cost),
         gpus=option.split.gpus,
         gpu_type=option.gpu.name,
     )

@@ -135,6 +135,7 @@ class Reason(StrEnum):
     PRICE_UNKNOWN = "PriceUnknown"
     TOO_SLOW = "TooSlow"
     PROMISE_NOT_SURE = "PromiseNotSure"
+    SPOT_NOT_ASKED = "SpotNotAsked"
     SPEED_NOT_MEASURED = "SpeedNotMeasured"
     SLOWER_FOR_ITS_PRICE = "SlowerForItsPrice"
     COSTS_MORE = "CostsMore"

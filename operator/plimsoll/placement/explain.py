@@ -527,6 +527,10 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         + (f"; {f['nearest']} keeps it" if "nearest" in f else "")
     ),
     Reason.PROMISE_NOT_SURE: _promise_not_sure,
+    Reason.SPOT_NOT_ASKED: lambda f: (
+        f"fits at {_price(f, 'price')} on spot nodes, which the cloud may take back at any time, where the choice "
+        f"costs {_price(f, 'best_price')}; spec.gpu.capacityTypes with Spot takes it all the same"
+    ),
     Reason.SPEED_NOT_MEASURED: _not_measured,
     Reason.SLOWER_FOR_ITS_PRICE: _slower,
     Reason.COSTS_MORE: _costs_more,

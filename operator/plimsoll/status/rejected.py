@@ -52,7 +52,7 @@ def _entry(rejection: Rejection, *, with_source: bool) -> RejectionStatus:
 
 
 def _is_dear(rejection: Rejection) -> bool:
-    if rejection.reason not in (Reason.COSTS_MORE, Reason.SPEED_NOT_MEASURED):
+    if rejection.reason not in (Reason.COSTS_MORE, Reason.SPEED_NOT_MEASURED, Reason.SPOT_NOT_ASKED):
         return False
     price, best = (str(rejection.number(name)) for name in ("price", "best_price"))
     return "unknown" not in (price, best) and Decimal(price) >= DEAR * Decimal(best) > 0

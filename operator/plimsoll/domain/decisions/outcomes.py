@@ -426,7 +426,8 @@ class Option:
     users wait is worth, in US dollars an hour of one replica. ``is_slow`` means that the user declares no latency and
     the option is too slow for a person who reads along. ``may_break_promise`` means that the declared latency is kept
     by the estimate and not by the upper quarter of its band. ``is_unmeasured`` means that nobody
-    has measured the speed of a GPU of this vendor, and the user does not ask for it. ``host`` is the host memory and
+    has measured the speed of a GPU of this vendor, and the user does not ask for it. ``is_unasked_spot`` means that the
+    cloud may take its nodes back at any time, and the user does not ask for such nodes. ``host`` is the host memory and
     CPU of one replica, as the engine needs them. ``has_narrow_cache`` means that the KV cache is fp8 because the user
     permits it, and the planner chose it.
     """
@@ -441,10 +442,12 @@ class Option:
     is_slow: bool = False
     may_break_promise: bool = False
     is_unmeasured: bool = False
+    is_unasked_spot: bool = False
     host: HostEstimate = USUAL_HOST
     has_narrow_cache: bool = False
     cost: Decimal | None = field(init=False, repr=False, compare=False)
-    """What options are ranked by: :attr:`weighed_price` and the worth of the time that users wait."""
+    """What options are ranked by: :attr:`weighed_price` and the worth of the time that users wait. Among near equals,
+    the one with fewer stages and engines comes first."""
     figures: CandidateFigures = field(init=False, repr=False, compare=False)
     """The memory and the price once more. All reasons not to take the option share this one value."""
 
@@ -452,15 +455,11 @@ class Option:
         """Make the value once: a pass gives an option's figures to a rejection for each deployment."""
         figures = CandidateFigures(self.estimate, self.hourly_price, self.gpu.price_source)
         object.__setattr__(self, "figures", figures)
-        object.__setattr__(self, "cost", self._cost())
-
-    def _cost(self) -> Decimal | None:
-        """Return the cost. Among near equals, the option with fewer stages and engines comes first."""
         price, split = self.weighed_price, self.target.split
-        if price is None:
-            return None
         parts = split.pipeline_parallel * split.data_parallel
-        return price + self.delay_cost if parts == 1 else price * (1 + (parts - 1) * _PER_PART) + self.delay_cost
+        if price is not None and parts > 1:
+            price *= 1 + (parts - 1) * _PER_PART
+        object.__setattr__(self, "cost", None if price is None else price + self.delay_cost)
 
     @property
     def weighed_price(self) -> Decimal | None:
@@ -477,7 +476,8 @@ class Option:
         fit that is only probable, because an engine that does not start is placed anew.
         """
         is_unsure = self.estimate.fit_by_figures is not Fit.SURE
-        return 3 * self.may_break_promise + self.is_unmeasured + is_unsure + (not self.estimate.is_expected_to_fit)
+        unasked = self.is_unmeasured + self.is_unasked_spot
+        return 3 * self.may_break_promise + unasked + is_unsure + (not self.estimate.is_expected_to_fit)
 
     @property
     def split(self) -> Split:

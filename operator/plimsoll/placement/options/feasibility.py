@@ -11,7 +11,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType
 from plimsoll.domain.cluster.host import HostEstimate
 from plimsoll.domain.cluster.spot import capacity_of, card_name
 from plimsoll.domain.decisions.latency import UNMEASURED, Performance
@@ -43,7 +43,7 @@ from plimsoll.placement.options.nodes import (
     ruled_out,
     unhealthy_here,
 )
-from plimsoll.placement.options.speed import asks_for, missed, misses_usual, speed_of
+from plimsoll.placement.options.speed import asks_for, asks_for_spot, missed, misses_usual, speed_of
 
 
 def too_small(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[ObservedCapacity, ...]:
@@ -175,6 +175,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
         is_slow=misses_usual(request, found),
         may_break_promise=found is not None and request.slo is not None and not keeps_surely(request.slo, found),
         is_unmeasured=found is not None and found.trust == UNMEASURED and not asks_for(request, candidate.gpu),
+        is_unasked_spot=candidate.gpu.capacity is CapacityType.SPOT and not asks_for_spot(request),
         host=host,
         has_narrow_cache=request.has_narrow_cache,
     )

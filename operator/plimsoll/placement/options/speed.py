@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.cluster.gpus import GpuType, Vendor
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Vendor
 from plimsoll.domain.decisions.latency import Objective, Performance, Slo
 from plimsoll.domain.decisions.outcomes import EngineSettings, Split
 from plimsoll.domain.errors import PlimsollError
@@ -90,6 +90,11 @@ def asks_for(request: Request, gpu: GpuType) -> bool:
     measured: then it runs the same kernels.
     """
     return gpu.vendor in MEASURED_VENDORS or request.objective is Objective.BATCH or request.names(gpu)
+
+
+def asks_for_spot(request: Request) -> bool:
+    """Whether nodes that the cloud may take back are places like others: the user names them, or nobody waits."""
+    return request.objective is Objective.BATCH or CapacityType.SPOT in request.constraints.capacities
 
 
 def _numbers(miss: SloMiss) -> Numbers:

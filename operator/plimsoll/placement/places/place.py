@@ -212,6 +212,8 @@ def less_preferred(choice: Option, best: Option) -> Rejection:
 def _doubtful(choice: Option, best: Option) -> Rejection:
     if choice.may_break_promise and not best.may_break_promise and choice.performance is not None:
         return declined(choice, Reason.PROMISE_NOT_SURE, _promise(choice.performance))
+    if choice.is_unasked_spot and not best.is_unasked_spot:
+        return declined(choice, Reason.SPOT_NOT_ASKED, _prices(choice, best))
     if choice.is_unmeasured and not best.is_unmeasured:
         speeds = (each for each in _speeds(choice, best) if each[0] != "measured")
         numbers = (*_prices(choice, best), *speeds, ("vendor", choice.gpu.vendor.value.upper()))
