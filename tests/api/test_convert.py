@@ -11,7 +11,7 @@ import pytest
 from plimsoll.api.conversion.convert import to_request, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.domain.cluster.fleet import Toleration
-from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.gpus import CapacityType, Vendor
 from plimsoll.domain.cluster.host import (
     DEFAULT_CPU,
     DEFAULT_CPU_MILLIS,
@@ -20,13 +20,13 @@ from plimsoll.domain.cluster.host import (
     USUAL_HOST,
     HostNeed,
 )
-from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import KvPrecision, Precision
-from plimsoll.domain.requests.serving import GpuConstraints, Overrides, ServingShape
+from plimsoll.domain.requests.serving import ClusterDefaults, GpuConstraints, Overrides, ServingShape
 from plimsoll.domain.requests.workload import SecretKey
 from plimsoll.domain.units import GIB, parse_bytes, parse_quantity
 from tests.api.manifests import deployment, manifest
@@ -94,6 +94,18 @@ def test_everything_that_can_be_said_arrives() -> None:
     assert wanted.slo == Slo(ttft_seconds=1.5, tpot_seconds=0.04)
     assert wanted.node_selector == (("disk", "ssd"), ("zone", "a"))
     assert wanted.tolerations == (Toleration("team", "Equal", "a", "NoSchedule"), Toleration("", "Exists", "", ""))
+
+
+def test_what_the_spec_leaves_open_is_the_clusters_choice() -> None:
+    chosen = ClusterDefaults(Objective.INTERACTIVE, (Vendor.NVIDIA,))
+    plain, free = to_request(deployment(), model()), to_request(deployment(), model(), defaults=chosen)
+    assert (plain.objective, plain.constraints.vendors) == (Objective.BALANCED, ())
+    assert (free.objective, free.constraints.vendors) == (Objective.INTERACTIVE, (Vendor.NVIDIA,))
+    own = deployment(objective="Batch", gpu={"vendors": ["AMD", "NVIDIA"]})
+    said = to_request(own, model(), defaults=chosen)
+    assert (said.objective, said.constraints.vendors) == (Objective.BATCH, (Vendor.AMD, Vendor.NVIDIA))
+    other = to_request(deployment(gpu={"maxPerReplica": 1}), model(), defaults=chosen)
+    assert other.constraints.vendors == (Vendor.NVIDIA,)
 
 
 def test_the_live_loops_number_outweighs_the_specs() -> None:

@@ -11,7 +11,11 @@ import pytest
 from plimsoll.adapters.prometheus.access import PrometheusAccess
 from plimsoll.adapters.prometheus.questions import GatewayMetrics
 from plimsoll.app.settings import Settings
+from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.engines.images import PUBLIC_REGISTRIES
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.requests.serving import ClusterDefaults
 from plimsoll.engines.registry import engine_of
 from plimsoll.render.names import POOL_LABEL
 from tests.support.alerting import DASHBOARD, RULES
@@ -86,6 +90,26 @@ def test_engines_pods_are_read_directly_unless_the_chart_says_otherwise() -> Non
 def test_whether_deployments_learn_from_others_is_handed_on(value: str, *, learns: bool) -> None:
     settings = Settings.from_environment(environment_of("--set", f"learnFromOthers={value}"))
     assert settings.learn_from_others is learns
+
+
+def test_the_objective_and_the_vendors_of_deployments_that_choose_none_are_handed_on() -> None:
+    assert Settings.from_environment(environment_of()).defaults == ClusterDefaults()
+    options = ("--set", "objective=Interactive", "--set", "gpuVendors={NVIDIA,AMD}")
+    chosen = Settings.from_environment(environment_of(*options)).defaults
+    assert chosen == ClusterDefaults(Objective.INTERACTIVE, (Vendor.NVIDIA, Vendor.AMD))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fix"),
+    [("PLIMSOLL_OBJECTIVE", "Fast", "Interactive, Balanced, Batch"), ("PLIMSOLL_GPU_VENDORS", "NVIDIA,Intel", "AMD")],
+)
+def test_a_choice_that_does_not_exist_stops_the_operator_with_the_name_the_value_and_the_fix(
+    name: str, value: str, fix: str
+) -> None:
+    with pytest.raises(InvalidInput, match=fix) as raised:
+        Settings.from_environment({name: value})
+    assert name in str(raised.value)
+    assert value.rpartition(",")[2] in str(raised.value)
 
 
 def test_the_registries_that_may_be_asked_are_handed_on() -> None:

@@ -94,7 +94,7 @@ def test_engines_run_on_nodes_of_the_capacity_type_that_is_allowed(here: View, n
         return {**on_gpu("a100-sxm-80gb"), "gpu": {"capacityTypes": list(capacities)}}
 
     here.apply("stays", replicas=2, **on_a100("OnDemand"))
-    here.apply("cheap", **on_a100())
+    here.apply("cheap", **on_a100("OnDemand", "Spot"))
     neighbour.apply("spot", **on_a100("Spot"))
     for name in ("stays", "cheap"):
         here.wait_ready(name)
@@ -105,3 +105,16 @@ def test_engines_run_on_nodes_of_the_capacity_type_that_is_allowed(here: View, n
     (pool,) = body["status"]["pools"]
     assert (pool["gpuType"], pool["capacityType"]) == ("a100-sxm-80gb-spot", "Spot")
     assert any("spot nodes" in warning for warning in body["status"]["placement"]["warnings"])
+
+
+def test_without_a_wish_nodes_that_stay_come_first_and_batch_takes_the_cheaper_spot_nodes(
+    here: View, neighbour: View
+) -> None:
+    here.apply("plain", replicas=2, **on_gpu("a100-sxm-80gb"))
+    neighbour.apply("batch", objective="Batch", **on_gpu("a100-sxm-80gb"))
+    body = here.wait_ready("plain")
+    neighbour.wait_ready("batch")
+
+    assert (here.nodes_of("plain"), neighbour.nodes_of("batch")) == (["a100-stays", "a100-stays"], ["a100-spot"])
+    reasons = {(each["gpuType"], each["tensorParallel"]): each["reason"] for each in body["status"]["rejections"]}
+    assert reasons["a100-sxm-80gb-spot", 1] == "SpotNotAsked"
