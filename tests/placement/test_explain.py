@@ -363,7 +363,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
             "measured": "this",
         },
         (
-            "fits at $6.16/h, the choice costs $1.81/h: 23 ms a token instead of 46, $5.00 for a million of them "
+            "fits at $6.16/h, the choice costs $1.81/h: 23 ms a token instead of 46, $5.00 a million tokens "
             "instead of $2.90, only the speed here is validated"
         ),
     ),

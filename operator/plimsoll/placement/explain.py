@@ -253,6 +253,8 @@ def _all_or_some(figures: Figures) -> str:
 
 
 def _costs_more(figures: Figures) -> str:
+    if figures["price"] == figures["best_price"] and (speeds := _speeds(figures)):
+        return f"fits at the same price{speeds}"
     if figures["price"] == figures["best_price"]:
         return f"fits at the same price with {_gpus(figures)}, the choice takes {figures['best_gpus']} or sorts first"
     return f"fits at {_price(figures, 'price')}, the choice costs {_price(figures, 'best_price')}{_speeds(figures)}"
@@ -264,7 +266,7 @@ def _speeds(figures: Figures) -> str:
     if figures.get("tpot") != figures.get("best_tpot"):
         parts.append(f"{figures['tpot']} ms a token instead of {figures['best_tpot']}")
     if figures.get("million") != figures.get("best_million"):
-        parts.append(f"${figures['million']} for a million of them instead of ${figures['best_million']}")
+        parts.append(f"${figures['million']} a million tokens instead of ${figures['best_million']}")
     if "measured" in figures:
         parts.append(f"only the speed {'here' if figures['measured'] == 'this' else 'of the choice'} is validated")
     return f": {', '.join(parts)}" if parts else ""

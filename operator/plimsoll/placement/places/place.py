@@ -203,7 +203,7 @@ def less_preferred(choice: Option, best: Option) -> Rejection:
     if choice.has_narrow_cache and not best.has_narrow_cache and prices[0] < prices[1]:
         numbers = (("price", exact_price(choice.hourly_price)), ("best_price", exact_price(best.hourly_price)))
         return declined(choice, Reason.NARROW_CACHE_SAVES_LITTLE, numbers)
-    if prices[0] < prices[1]:
+    if prices[0] < prices[1] and choice.delay_cost > best.delay_cost:
         worth = ("worth", exact_price(choice.delay_cost - best.delay_cost))
         return declined(choice, Reason.SLOWER_FOR_ITS_PRICE, (*_prices(choice, best), *_speeds(choice, best), worth))
     return _costs_more(choice, best)
