@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.cluster.fleet import GpuNode
-from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import GpuConstraints
@@ -58,6 +58,18 @@ def test_a_light_load_goes_to_a_cheaper_gpu() -> None:
         "The same load would cost 1.15 US dollars an hour instead of 3.08 (63 % less), with 1 replica on l40s-48gb x 1 "
         "instead of 1 replica on h100-sxm-80gb x 1: 30 requests a minute "
     )
+
+
+@pytest.mark.parametrize(
+    ("objective", "moves"),
+    [(Objective.INTERACTIVE, False), (Objective.BALANCED, True), (Objective.BATCH, True)],
+    ids=str,
+)
+def test_a_slower_place_must_save_more_than_the_time_of_users_is_worth(objective: Objective, *, moves: bool) -> None:
+    """An L40S saves $1.92 an hour, and each token takes 16 users three times as long as on an H100."""
+    one = runs(H100, objective=objective, concurrency=16)
+    decided = decide(calm(), on(one, H100_NODE, L40S_NODE))
+    assert isinstance(decided.decision, Move) is moves
 
 
 def test_many_replicas_become_fewer_larger_ones() -> None:
