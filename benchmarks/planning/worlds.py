@@ -85,7 +85,7 @@ def running(fleet: Fleet, decisions: Sequence[Decision]) -> World:
     for decision in decisions:
         for pool in decision.pools:
             nodes = eligible_nodes(decision.request, fleet, pool.gpu_type)
-            ledger = ledger.take(nodes, pool.split.gpus, pool.replicas)
+            ledger = ledger.take(nodes, pool.split.shape, pool.replicas)
     held = (replace(node, held=node.allocatable - ledger.free[node.account]) for node in fleet.nodes)
     tenants = (Tenant(each.request, 1, tuple(_serving(pool) for pool in each.pools)) for each in decisions)
     return World(fleet.with_nodes(held), tuple(tenants))

@@ -14,7 +14,7 @@ def is_within(decisions: tuple[Decision, ...], where: Fleet) -> bool:
     promised = [(pool, each.request) for each in decisions for pool in each.pools if pool.replicas]
     for pool, wanted in sorted(promised, key=lambda entry: -entry[0].split.gpus):
         nodes = eligible_nodes(wanted, where, pool.gpu_type)
-        if ledger.room_for(nodes, pool.split.gpus) < pool.replicas:
+        if ledger.room_for(nodes, pool.split.shape) < pool.replicas:
             return False
-        ledger = ledger.take(nodes, pool.split.gpus, pool.replicas)
+        ledger = ledger.take(nodes, pool.split.shape, pool.replicas)
     return True

@@ -54,7 +54,7 @@ def test_without_replicas_a_place_is_asked_for_until_there_is_one() -> None:
 
 def test_no_more_replicas_move_than_the_pool_still_has() -> None:
     waits = replace(stranded(2, 1), claim=NO_HOST_NEED)
-    use = use_of(request(), "nvidia.com/gpu", 1, NO_HOST_NEED)
+    use = use_of(request(), "nvidia.com/gpu", Split(1).shape, NO_HOST_NEED)
     assert demand(tenant(request(replicas=2), waits)).moves == (
         Move("l40s-48gb-tp1", (L40S, ONE), 1, "InsufficientGpus", use),
     )

@@ -99,12 +99,12 @@ def test_whole_gpus_and_slices_of_one_node_share_its_host() -> None:
     halves = hosted(replace(node("n", HALF, 4), resource="nvidia.com/mig-3g.40gb"), free)
     need = HostNeed(2000, 8 * GIB)
     ledger = Ledger.of(fleet(whole, halves))
-    assert (ledger.room_for((whole,), 1, need), ledger.room_for((halves,), 1, need)) == (2, 2)
-    after = ledger.take((halves,), 1, 1, need)
-    assert (after.room_for((whole,), 1, need), after.room_for((halves,), 1, need)) == (1, 1)
-    assert (after.room_for((whole,), 1), after.largest((whole,))) == (2, 2)
+    assert (ledger.room_for((whole,), Split(1).shape, need), ledger.room_for((halves,), Split(1).shape, need)) == (2, 2)
+    after = ledger.take((halves,), Split(1).shape, 1, need)
+    assert (after.room_for((whole,), Split(1).shape, need), after.room_for((halves,), Split(1).shape, need)) == (1, 1)
+    assert (after.room_for((whole,), Split(1).shape), after.largest((whole,))) == (2, 2)
     with pytest.raises(ValueError, match="over-committed"):
-        after.take((whole,), 1, 2, need)
+        after.take((whole,), Split(1).shape, 2, need)
 
 
 def test_an_update_starts_first_only_where_the_host_has_room_for_one_more() -> None:

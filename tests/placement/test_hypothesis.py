@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.domain.cluster.host import HostNeed, HostRoom
-from plimsoll.domain.decisions.outcomes import Unplaceable
+from plimsoll.domain.decisions.outcomes import Split, Unplaceable
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Reason
@@ -167,12 +167,12 @@ class TestTaken:
     need = HostNeed(1000, 2**30)
 
     def after(self, ledger: Ledger, replicas: int, namespace: str) -> Ledger:
-        left = ledger.take(self.where.nodes, 2, replicas, self.need)
+        left = ledger.take(self.where.nodes, Split(2).shape, replicas, self.need)
         return charged(left, namespace, QuotaUse((("r", 2),)), replicas)
 
     def test_nothing_taken_is_nothing(self) -> None:
         assert taken_between(self.before, self.before) is None
-        assert taken_between(self.before, self.before.take(self.where.nodes, 2, 0)) is None
+        assert taken_between(self.before, self.before.take(self.where.nodes, Split(2).shape, 0)) is None
 
     def test_it_comes_back_whole(self) -> None:
         left = self.after(self.before, 3, "x")
@@ -182,7 +182,7 @@ class TestTaken:
         assert left != self.before
 
     def test_only_the_nodes_that_may_have_changed_need_to_be_compared(self) -> None:
-        left = self.before.take(self.where.nodes[:1], 2, 1, self.need)
+        left = self.before.take(self.where.nodes[:1], Split(2).shape, 1, self.need)
         assert taken_between(self.before, left, self.where.nodes[:1]) == taken_between(self.before, left)
 
     def test_it_comes_back_after_others_took_more(self) -> None:
@@ -198,15 +198,15 @@ class TestTaken:
 
     def test_answers_of_the_ledger_before_are_not_used_again(self) -> None:
         nodes = self.where.nodes
-        left = self.before.take(nodes, 4, 2)
-        assert left.room_for(nodes, 4) == 0
+        left = self.before.take(nodes, Split(4).shape, 2)
+        assert left.room_for(nodes, Split(4).shape) == 0
         share = taken_between(self.before, left)
         assert share is not None
-        assert share.given_back_to(left).room_for(nodes, 4) == 2
+        assert share.given_back_to(left).room_for(nodes, Split(4).shape) == 2
 
     @pytest.mark.parametrize("need", [HostNeed(), HostNeed(1000), HostNeed(0, 2**30)], ids=["none", "CPU", "memory"])
     def test_a_pod_without_a_request_for_cpu_or_memory_gives_back_none_of_it(self, need: HostNeed) -> None:
-        left = self.before.take(self.where.nodes, 2, 3, need)
+        left = self.before.take(self.where.nodes, Split(2).shape, 3, need)
         share = taken_between(self.before, left)
         assert share is not None
         assert share.given_back_to(left) == self.before

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.cluster.host import Amounts, HostNeed, HostRoom
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import Overrides, Request
 from plimsoll.domain.units import GIB
@@ -131,7 +132,7 @@ def test_where_the_nodes_that_have_it_lack_cpu_the_cpu_is_named() -> None:
 def test_a_ledger_gives_back_what_was_taken() -> None:
     where = fleet(having("a", ((DISK, 10), (IB, 2))), having("b", None))
     before, need = Ledger.of(where), HostNeed(1000, GIB, ((DISK, 3), (IB, 1)))
-    left = before.take(where.nodes, 1, 4, need)
+    left = before.take(where.nodes, Split(1).shape, 4, need)
     assert left.hosts["a"] == HostRoom(190_000, 2046 * GIB, 108, ((DISK, 4), (IB, 0)))
     assert left.hosts["b"].others is None
     difference = taken_between(before, left)
@@ -139,7 +140,7 @@ def test_a_ledger_gives_back_what_was_taken() -> None:
     assert difference.given_back_to(left) == before
     assert difference.taken_from(before) == left
     with pytest.raises(ValueError, match="over-committed"):
-        left.take(where.nodes[:1], 1, 1, need)
+        left.take(where.nodes[:1], Split(1).shape, 1, need)
 
 
 def test_a_need_is_within_another_only_with_all_that_it_names() -> None:

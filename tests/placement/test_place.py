@@ -47,25 +47,25 @@ class TestLedger:
 
     def test_a_replica_stays_on_one_node(self) -> None:
         ledger = Ledger.of(fleet(*self.nodes))
-        assert [ledger.room_for(self.nodes, gpus) for gpus in (1, 2, 3, 4)] == [5, 2, 1, 0]
+        assert [ledger.room_for(self.nodes, Split(gpus).shape) for gpus in (1, 2, 3, 4)] == [5, 2, 1, 0]
         assert ledger.largest(self.nodes) == 3
         assert ledger.largest(()) == 0
 
     def test_taking_gives_a_new_ledger_and_fills_the_tightest_node_first(self) -> None:
         ledger = Ledger.of(fleet(*self.nodes))
-        after = ledger.take(self.nodes, 2, 1)
+        after = ledger.take(self.nodes, Split(2).shape, 1)
         assert dict(after.free) == {"a": 3, "b": 0, "c": 0}
         assert ledger.free["b"] == 2
 
     def test_slices_are_booked_beside_the_whole_gpus_of_their_node(self) -> None:
         whole, halves = node("a", H100, 2), replace(node("a", HALF, 4), resource="nvidia.com/mig-3g.40gb")
-        after = Ledger.of(fleet(whole, halves)).take((halves,), 1, 3)
+        after = Ledger.of(fleet(whole, halves)).take((halves,), Split(1).shape, 3)
         assert after.largest((whole,)) == 2
         assert after.largest((halves,)) == 1
 
     def test_taking_more_than_there_is_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="over-committed: 3 replicas of 2 GPUs"):
-            Ledger.of(fleet(*self.nodes)).take(self.nodes, 2, 3)
+            Ledger.of(fleet(*self.nodes)).take(self.nodes, Split(2).shape, 3)
 
 
 def test_slices_never_work_together() -> None:

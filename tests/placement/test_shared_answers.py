@@ -7,6 +7,7 @@ from dataclasses import replace
 from plimsoll.domain.cluster.fleet import Taint, Toleration
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request, ServingShape
@@ -82,7 +83,7 @@ def test_a_ledger_with_less_room_is_seen_anew() -> None:
     where = fleet(*NODES)
     before = Ledger.of(where)
     seen = room_seen(USUAL, where, before)
-    assert room_seen(USUAL, where, before.take(where.of_type(H100), 8, 1)) != seen
+    assert room_seen(USUAL, where, before.take(where.of_type(H100), Split(8).shape, 1)) != seen
     assert room_seen(USUAL, where, before) is seen
 
 

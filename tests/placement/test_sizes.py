@@ -187,7 +187,7 @@ def test_no_deployment_gains_by_another_size_on_what_the_others_leave(seed: int,
             for kept in other.pools:
                 assert kept.choice is not None
                 nodes = eligible_nodes(other.request, where, kept.gpu_type)
-                left = left.take(nodes, kept.split.gpus, kept.replicas, other.request.host_need(kept.choice.host))
+                left = left.take(nodes, kept.split.shape, kept.replicas, other.request.host_need(kept.choice.host))
         sizes = (demand_of(tenant(size), where, Memo()) for size in sizes_of(asked[name], where))
         stock = Stock(where, Ledger.of(where))
         best = min(score_of(Turn(demand, where, left).take(), stock) for demand in sizes)

@@ -55,7 +55,7 @@ def one_node_sentence(rejections: Sequence[Rejection]) -> str:
     nearest = _nearest(rejections)
     if nearest is None or nearest.reason not in (Reason.TOO_LITTLE_VRAM, Reason.KV_CACHE_TOO_SMALL):
         return ""
-    is_whole = nearest.split.gpus >= _WHOLE_NODE
+    is_whole = nearest.split.shape.gpus_per_pod >= _WHOLE_NODE
     return "A replica uses the GPUs of one node only: several nodes together do not hold one." if is_whole else ""
 
 

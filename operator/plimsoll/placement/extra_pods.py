@@ -85,7 +85,7 @@ REPLACEMENT_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class OnLeavingNodes:
-    """The pods of one pool that serve on nodes that go soon, and the pods that the pool has beyond its replicas."""
+    """The replicas of one pool that serve on nodes that go soon, and those that it has beyond the wanted ones."""
 
     serving: int
     spare: int
@@ -135,12 +135,12 @@ def _more(request: Request, pool: PlannedPool, wanted: int, fleet: Fleet, ledger
     """Return how many of the wanted pods have room elsewhere, and the ledger without their resources."""
     if wanted <= 0:
         return 0, ledger
-    namespace, gpus = request.key.namespace, pool.split.gpus
+    namespace, shape = request.key.namespace, pool.split.shape
     need = need_of_pool(request, pool.gpu_type, pool.split, fleet)
-    use = use_of(request, pool.target.resource, gpus, need)
+    use = use_of(request, pool.target.resource, shape, need)
     others = eligible_nodes(request, fleet, pool.gpu_type)
     reached = tuple(node for node in others if node.selector in pool.target.labels)
     admitted = room_in(ledger.quota.get(namespace, {}), use)
-    room = ledger.room_for(reached, gpus, need, enough=wanted)
+    room = ledger.room_for(reached, shape, need, enough=wanted)
     more = room if admitted is None else min(room, admitted)
-    return more, charged(ledger.take(reached, gpus, more, need), namespace, use, more)
+    return more, charged(ledger.take(reached, shape, more, need), namespace, use, more)

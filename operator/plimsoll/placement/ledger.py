@@ -12,7 +12,7 @@ from typing import TypeVar
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, Amounts, HostNeed, HostRoom, times
 from plimsoll.domain.cluster.quota_accounts import is_counted, resource_in
-from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.domain.decisions.outcomes import Option, ReplicaShape
 from plimsoll.domain.kubernetes_names import ALL_PODS, CPU_LIMITS, CPU_REQUESTS, MEMORY_LIMITS, MEMORY_REQUESTS, PODS
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.options.candidates import Candidate
@@ -57,17 +57,22 @@ class Ledger:
         )
 
     def room_for(
-        self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED, *, enough: int | None = None
+        self,
+        nodes: tuple[GpuNode, ...],
+        shape: ReplicaShape,
+        need: HostNeed = NO_HOST_NEED,
+        *,
+        enough: int | None = None,
     ) -> int:
-        """Return how many replicas of ``gpus`` GPUs and ``need`` still fit on these nodes, each whole on one node.
+        """Return how many replicas still fit on these nodes, each pod whole on one node. ``need`` is that of a pod.
 
         The count stops at ``enough``, so that not all nodes are read if much room is left.
         """
-        return self.once("room", nodes, (gpus, need, enough), lambda: self._count_room(nodes, gpus, need, enough))
+        return self.once("room", nodes, (shape, need, enough), lambda: self._count_room(nodes, shape, need, enough))
 
-    def has_room(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED) -> bool:
+    def has_room(self, nodes: tuple[GpuNode, ...], shape: ReplicaShape, need: HostNeed = NO_HOST_NEED) -> bool:
         """Whether these nodes have room for one replica."""
-        return self.room_for(nodes, gpus, need, enough=1) > 0
+        return self.room_for(nodes, shape, need, enough=1) > 0
 
     def largest(self, nodes: tuple[GpuNode, ...]) -> int:
         """Return the most free GPUs on any one of these nodes."""
@@ -88,7 +93,9 @@ class Ledger:
         answer: Answer = known[1]  # type: ignore[assignment]
         return answer
 
-    def take(self, nodes: tuple[GpuNode, ...], gpus: int, replicas: int, need: HostNeed = NO_HOST_NEED) -> Ledger:
+    def take(
+        self, nodes: tuple[GpuNode, ...], shape: ReplicaShape, replicas: int, need: HostNeed = NO_HOST_NEED
+    ) -> Ledger:
         """Promise GPUs for ``replicas`` replicas. The node with the fewest free GPUs comes first, then by name.
 
         Raises:
@@ -96,7 +103,7 @@ class Ledger:
         """
         if replicas <= 0:
             return self
-        free, hosts, left = dict(self.free), dict(self.hosts), replicas
+        free, hosts, left, gpus = dict(self.free), dict(self.hosts), shape.pods_of(replicas), shape.gpus_per_pod
         roomy = [node for node in nodes if free[node.account] >= gpus]
         # The node with the fewest free GPUs keeps that rank while it is filled, so one ordered pass is enough.
         for node in sorted(roomy, key=lambda node: (self.free[node.account], node.account)):
@@ -109,21 +116,22 @@ class Ledger:
             left -= taken
             if left == 0:
                 return Ledger(free, hosts, self.quota)
-        raise ValueError(f"over-committed: {replicas} replicas of {gpus} GPUs, room for fewer")
+        raise ValueError(f"over-committed: {replicas} replicas of {shape.gpus} GPUs, room for fewer")
 
     def without_quota(self) -> Ledger:
         """Return a ledger with the same GPUs and no quotas."""
         return replace(self, quota={})
 
-    def _count_room(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed, enough: int | None) -> int:
-        room, free = 0, self.free
+    def _count_room(self, nodes: tuple[GpuNode, ...], shape: ReplicaShape, need: HostNeed, enough: int | None) -> int:
+        pods, free, gpus = 0, self.free, shape.gpus_per_pod
+        most = None if enough is None else shape.pods_of(enough)
         for node in nodes:
             if free[node.account] < gpus:
                 continue
-            room += self._room_on(node, gpus, need)
-            if enough is not None and room >= enough:
-                return enough
-        return room
+            pods += self._room_on(node, gpus, need)
+            if most is not None and pods >= most:
+                return shape.replicas_of(most)
+        return shape.replicas_of(pods)
 
     def _room_on(self, node: GpuNode, gpus: int, need: HostNeed) -> int:
         by_gpus = self.free[node.account] // gpus
@@ -195,13 +203,13 @@ def _quota_taken(before: Quotas, left: Quotas) -> Quotas:
 
 @dataclass(frozen=True, slots=True)
 class QuotaUse:
-    """The amount that one pod takes of each resource that a quota may limit, and its PriorityClass; empty for none."""
+    """The amounts that a replica takes of what a quota may limit, and the PriorityClass of its pods; empty for none."""
 
     amounts: Amounts = ()
     priority_class: str = ""
 
     def on(self, left: Mapping[str, int]) -> Amounts:
-        """Return what the pod takes of each account of its namespace that counts it, in the order of the amounts."""
+        """Return what it takes of each account of its namespace that counts its pods, in the order of the amounts."""
         if not left:
             return ()
         asked = dict(self.amounts)
@@ -213,15 +221,15 @@ class QuotaUse:
 NO_USE = QuotaUse()
 
 
-def use_of(request: Request, resource: str, gpus: int, need: HostNeed) -> QuotaUse:
-    """Return the amounts that a quota counts for the pod of one replica.
+def use_of(request: Request, resource: str, shape: ReplicaShape, need: HostNeed) -> QuotaUse:
+    """Return the amounts that a quota counts for the pods of one replica. ``need`` is that of a pod.
 
     A pod without a limit of its own counts with the one that a LimitRange gives it, else with its request: then the API
     server refuses the pod, whatever the quota leaves.
     """
     cpu, memory = request.counted_limits(need)
-    amounts = (
-        (resource, gpus),
+    of_pod = (
+        (resource, shape.gpus_per_pod),
         (CPU_REQUESTS, need.cpu_millis),
         (MEMORY_REQUESTS, need.memory_bytes),
         (CPU_LIMITS, cpu),
@@ -229,12 +237,12 @@ def use_of(request: Request, resource: str, gpus: int, need: HostNeed) -> QuotaU
         (PODS, 1),
         (ALL_PODS, 1),
     )
-    return QuotaUse(amounts, request.priority_class)
+    return QuotaUse(times(of_pod, shape.pods), request.priority_class)
 
 
 def use_at(request: Request, place: Option | Candidate) -> QuotaUse:
-    """Return the amounts that a quota counts for the pod of one replica at a place."""
-    return use_of(request, place.target.resource, place.split.gpus, host_need(request, place))
+    """Return the amounts that a quota counts for the pods of one replica at a place."""
+    return use_of(request, place.target.resource, place.split.shape, host_need(request, place))
 
 
 def quota_room(request: Request, place: Option | Candidate, ledger: Ledger) -> int | None:
@@ -250,7 +258,7 @@ def room_in(left: Mapping[str, int], use: QuotaUse) -> int | None:
 
 
 def short_in(left: Mapping[str, int], use: QuotaUse) -> Amounts:
-    """Return the accounts of which less is left than one pod takes, each with the amount that the pod takes."""
+    """Return the accounts of which less is left than one replica takes, each with the amount that it takes."""
     return tuple((name, amount) for name, amount in use.on(left) if left[name] < amount)
 
 

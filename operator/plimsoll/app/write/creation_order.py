@@ -32,8 +32,8 @@ def _gpus_of_largest_new_pod(each: Desired) -> int:
     if each.outcome.decision is None or not each.manifests:
         return 0
     pools = each.outcome.decision.pools
-    added = (pool.split.gpus for pool in pools if pool.replicas > _replicas(each.workloads.get(pool.name)))
-    return max(added, default=0)
+    added = (pool for pool in pools if pool.replicas > _replicas(each.workloads.get(pool.name)))
+    return max((pool.split.shape.gpus_per_pod for pool in added), default=0)
 
 
 def _replicas(workload: Body | None) -> int:

@@ -131,7 +131,7 @@ class _Question:
         named = splits_for(request) if self.split is None else (self.split,)
         largest = max(1, self.gpu.scale_up_gpus)
         allowed = (split for split in named if wishes_refusal(request, self.gpu, split) is None)
-        small = (split for split in allowed if split.gpus <= largest)
+        small = (split for split in allowed if split.shape.gpus_per_pod <= largest)
         return [split for split in small if replica_refusal(request, self.gpu.name, split) is None]
 
 

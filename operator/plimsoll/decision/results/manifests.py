@@ -34,7 +34,7 @@ def manifests_of(
     options = to_workload_options(resource, images, scrape_annotations=scrape_annotations, platforms=platforms)
     held, more = dict(outcome.deployment.placed.held_back), dict(outcome.besides.replacing)
     made = [_with_pods(pool, more.get(pool.name, 0), held.get(pool.name)) for pool in decision.pools]
-    ordered = sorted(made, key=lambda pool: -pool.split.gpus)
+    ordered = sorted(made, key=lambda pool: -pool.split.shape.gpus_per_pod)
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
     goes = bool(outcome.besides.leaving)
     keeps = count(active(decision.pools)) if goes else None

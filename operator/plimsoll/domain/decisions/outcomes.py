@@ -33,6 +33,30 @@ NARROWING = Decimal("0.1")
 than that is less than the difference between the prices of two providers."""
 
 
+class ReplicaShape(NamedTuple):
+    """The pods of one replica, alike and each whole on one node, and the GPUs of each."""
+
+    pods: int
+    gpus_per_pod: int
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs of all pods of a replica."""
+        return self.pods * self.gpus_per_pod
+
+    def pods_of(self, replicas: int) -> int:
+        """Return how many pods so many replicas have."""
+        return self.pods * replicas
+
+    def replicas_of(self, pods: int) -> int:
+        """Return how many whole replicas so many pods make."""
+        return pods // self.pods
+
+    def replicas_with(self, pods: int) -> int:
+        """Return the least replicas that so many pods belong to: none of these is whole without them."""
+        return ceil_div(pods, self.pods)
+
+
 class Split(NamedTuple):
     """How one replica is divided over GPUs.
 
@@ -52,6 +76,11 @@ class Split(NamedTuple):
     def gpus(self) -> int:
         """The number of GPUs of one replica."""
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+
+    @property
+    def shape(self) -> ReplicaShape:
+        """The pods that its GPUs are divided among: one pod has all of them."""
+        return ReplicaShape(1, self.gpus)
 
     @property
     def expert_ranks(self) -> int:

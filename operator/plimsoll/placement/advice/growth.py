@@ -90,7 +90,7 @@ def grown(request: Request, missing: int, growing: Growable, left: Mapping[str, 
     option = first_that_fits(request.for_new_nodes().with_replicas(1), added, ledger)
     if option is None:
         return None
-    on_one = ledger.room_for(added.nodes, option.split.gpus, host_need(request, option))
+    on_one = ledger.room_for(added.nodes, option.split.shape, host_need(request, option))
     admitted = room_in(left, use_at(request, option))
     wanted = missing if admitted is None else min(missing, admitted)
     nodes = ceil_div(wanted, on_one)

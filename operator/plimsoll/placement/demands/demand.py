@@ -260,7 +260,7 @@ class _Reader:
             leaving = min(self._leaving(stranded[pool.name]), pool.replicas)
             if leaving:
                 obstacle, claim = self._obstacle(stranded[pool.name]), stranded[pool.name].claim
-                took = (self.tenant.request, pool.target.resource, pool.split.gpus)
+                took = (self.tenant.request, pool.target.resource, pool.split.shape)
                 use = NO_USE if claim is None else use_of(*took, claim)
                 found.append(Move(pool.name, pool.place, leaving, obstacle, use))
         return found
@@ -332,7 +332,7 @@ class _Reader:
         if not others or not pool.stranded:
             return verdict
         nodes = eligible_nodes(self.tenant.request, self.fleet, pool.gpu_type)
-        if not any(node.selector in others and node.free >= pool.split.gpus for node in nodes):
+        if not any(node.selector in others and node.free >= pool.split.shape.gpus_per_pod for node in nodes):
             return verdict
         labels = tuple(sorted((*pool.target.other_labels, *others)))
         return replace(verdict, target=replace(verdict.target, other_labels=labels))
@@ -354,7 +354,8 @@ class _Reader:
         if not known and not pool.bad_nodes:
             return ()
         nodes = eligible_nodes(self.tenant.request, self.fleet, pool.gpu_type)
-        free = {node.name for node in nodes if node.selector in verdict.target.labels and node.free >= pool.split.gpus}
+        labels, gpus = verdict.target.labels, pool.split.shape.gpus_per_pod
+        free = {node.name for node in nodes if node.selector in labels and node.free >= gpus}
         remembered = {each.node for each in left if each.place == pool.target.place}
         lately = tuple(name for name in known if name in remembered)
         if pool.restarts or (pool.stranded and not free.isdisjoint(known)):

@@ -172,7 +172,7 @@ def _refused(verdict: Option | Rejection, failed: Sequence[RollBack]) -> Option 
 
 
 def _closes(failed: RollBack, place: tuple[str, Split]) -> bool:
-    """Whether a failure closes a place: its own, and the same GPU type with more GPUs, which are harder to get.
+    """Whether a failure closes a place: its own, and the same GPU type with more GPUs a pod, which are harder to get.
 
     If memory was short, more GPUs may be what helps. Settings that failed close nothing.
     """
@@ -181,4 +181,4 @@ def _closes(failed: RollBack, place: tuple[str, Split]) -> bool:
     (left, cut), (kind, split) = failed.place, place
     if left != kind or cut == split:
         return left == kind
-    return cut.gpus <= split.gpus and failed.delay.reason not in ABOUT_MEMORY
+    return cut.shape.gpus_per_pod <= split.shape.gpus_per_pod and failed.delay.reason not in ABOUT_MEMORY

@@ -18,7 +18,7 @@ _USUAL_NEED = HostNeed(DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The pods of one pool that have no node yet, the nodes that they may run on, and each pod's part of the quotas."""
+    """The replicas of a pool that have no node yet, the nodes that they may run on, and the quotas that each takes."""
 
     pool: Pool
     nodes: tuple[GpuNode, ...]
@@ -43,7 +43,7 @@ def promises_to(tenant: Tenant, fleet: Fleet) -> list[Promise]:
 
 def _promise(request: Request, pool: Pool, fleet: Fleet) -> Promise:
     need = need_of_pool(request, pool.gpu_type, pool.split, fleet)
-    use = use_of(request, pool.target.resource, pool.split.gpus, need)
+    use = use_of(request, pool.target.resource, pool.split.shape, need)
     return Promise(pool, eligible_nodes(request, fleet, pool.gpu_type), need, request.key.namespace, use)
 
 
@@ -55,10 +55,9 @@ def _waiting(pool: Pool) -> int:
 def keep(promises: Iterable[Promise], ledger: Ledger) -> Ledger:
     """Return the ledger without the GPUs of all promises.
 
-    Replicas with more GPUs come first: the smaller ones fit into what is left. In the other order they might not all
-    fit.
+    Pods with more GPUs come first: the smaller ones fit into what is left. In the other order they might not all fit.
     """
-    for promise in sorted(promises, key=lambda promise: -promise.pool.split.gpus):
+    for promise in sorted(promises, key=lambda promise: -promise.pool.split.shape.gpus_per_pod):
         ledger = _kept_or_left(promise, ledger)
     return ledger
 
@@ -77,7 +76,6 @@ def _kept(promise: Promise, ledger: Ledger) -> Ledger:
     are kept only within the quota. The quota already counts pods that exist, so only the other pods are charged here.
     """
     pool, nodes, need = promise.pool, promise.nodes, promise.need
-    gpus = pool.split.gpus
     waiting = _waiting(pool)
     uncreated = min(waiting, pool.uncreated)
     created = waiting - uncreated
@@ -88,5 +86,5 @@ def _kept(promise: Promise, ledger: Ledger) -> Ledger:
         uncreated = min(uncreated, admitted)
     if created + uncreated == 0:
         return ledger
-    room = ledger.room_for(nodes, gpus, need, enough=created + uncreated)
-    return charged(ledger.take(nodes, gpus, room, need), promise.namespace, promise.use, uncreated)
+    room = ledger.room_for(nodes, pool.split.shape, need, enough=created + uncreated)
+    return charged(ledger.take(nodes, pool.split.shape, room, need), promise.namespace, promise.use, uncreated)

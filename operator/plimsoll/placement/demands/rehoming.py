@@ -81,5 +81,5 @@ def still_open(verdicts: Iterable[Option | Rejection], closed: Collection[tuple[
 
 
 def is_closed(places: Iterable[tuple[str, Split]], gpu_type: str, split: Split) -> bool:
-    """Whether a place is closed. It is also closed for replicas with more GPUs, which are harder to bind."""
-    return any(kind == gpu_type and left.gpus <= split.gpus for kind, left in places)
+    """Whether a place is closed. It is also closed for pods with more GPUs, which are harder to bind."""
+    return any(kind == gpu_type and left.shape.gpus_per_pod <= split.shape.gpus_per_pod for kind, left in places)

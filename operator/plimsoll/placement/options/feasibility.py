@@ -274,8 +274,9 @@ def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Reje
     largest = most_gpus(request, fleet, candidate.gpu.name)
     if largest is None:
         return _rejection(candidate, *ruled_out(request, fleet, candidate.gpu.name))
-    if largest < candidate.split.gpus:
-        gpus, nodes = candidate.split.gpus, eligible_nodes(request, fleet, candidate.gpu.name)
+    gpus = candidate.split.shape.gpus_per_pod
+    if largest < gpus:
+        nodes = eligible_nodes(request, fleet, candidate.gpu.name)
         unhealthy = unhealthy_here(nodes, gpus, lambda node: node.allocatable)
         return _rejection(candidate, Reason.NODE_TOO_SMALL, (("gpus", gpus), ("largest", largest), *unhealthy))
     return None

@@ -130,7 +130,7 @@ def admission_refusal(request: Request, target: Target, need: HostNeed) -> Numbe
     """Return the bounds of LimitRanges that refuse the pod of one replica, at most three of them; else nothing."""
     if not request.limit_ranges:
         return ()
-    pod = request.pod_resources(need, ((target.resource, target.split.gpus),))
+    pod = request.pod_resources(need, ((target.resource, target.split.shape.gpus_per_pod),))
     found = exceeded(pod, request.limit_ranges)
     return tuple(entry for index, each in enumerate(found[:MOST_BOUNDS]) for entry in _bound(each, index))
 

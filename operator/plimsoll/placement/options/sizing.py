@@ -30,8 +30,9 @@ def size_on(request: Request, gpu: GpuType, split: Split) -> Sized | Rejection:
     missing = engine_of(request.engine.name).missing_capability(request, gpu)
     if missing:
         return Rejection(gpu.name, split, Reason.PRECISION_NOT_SUPPORTED, missing)
-    if gpu.is_slice and split.gpus > 1:
-        return Rejection(gpu.name, split, Reason.NODE_TOO_SMALL, (("gpus", split.gpus), ("largest", 1)))
+    gpus = split.shape.gpus_per_pod
+    if gpu.is_slice and gpus > 1:
+        return Rejection(gpu.name, split, Reason.NODE_TOO_SMALL, (("gpus", gpus), ("largest", 1)))
     refusal = replica_refusal(request, gpu.name, split)
     return refusal or Sized(gpu, split, *sized(request, gpu, split))
 
@@ -41,7 +42,8 @@ def best_on(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | 
 
     Of those that fit probably, the ones that fit at the estimate itself come first.
     """
-    answers = [size_on(request, gpu, split) for split in splits if split.gpus <= max(1, gpu.scale_up_gpus)]
+    on_a_node = (split for split in splits if split.shape.gpus_per_pod <= max(1, gpu.scale_up_gpus))
+    answers = [size_on(request, gpu, split) for split in on_a_node]
     fitting = [each for each in answers if isinstance(each, Sized)]
     if not fitting:
         return next(each for each in answers if isinstance(each, Rejection))

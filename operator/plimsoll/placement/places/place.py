@@ -38,13 +38,13 @@ does not report it."""
 
 def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
     """Return the reason and its numbers."""
-    gpus = choice.split.gpus
+    shape, gpus = choice.split.shape, choice.split.shape.gpus_per_pod
     left = ledger.quota.get(request.key.namespace, {})
     for resource, asked in short_in(left, use_at(request, choice)):
         return Reason.QUOTA_EXCEEDED, _beyond_quota(resource, asked, left[resource])
     nodes = eligible_nodes(request, fleet, choice.gpu.name)
     largest, need = ledger.largest(nodes), host_need(request, choice)
-    if largest < gpus or ledger.has_room(nodes, gpus, need):
+    if largest < gpus or ledger.has_room(nodes, shape, need):
         unhealthy = ledger.once(
             "unhealthy", nodes, (gpus,), lambda: unhealthy_here(nodes, gpus, lambda node: ledger.free[node.account])
         )
@@ -275,7 +275,7 @@ def _only_probably(choice: Option) -> Rejection:
 def room_of(request: Request, cut: Option | Candidate, fleet: Fleet, ledger: Ledger) -> int:
     """Return how many of the replicas have room with this split, on the type's nodes and in the namespace's quotas."""
     nodes = eligible_nodes(request, fleet, cut.gpu.name)
-    room = ledger.room_for(nodes, cut.split.gpus, host_need(request, cut), enough=max(1, request.replicas))
+    room = ledger.room_for(nodes, cut.split.shape, host_need(request, cut), enough=max(1, request.replicas))
     admitted = quota_room(request, cut, ledger)
     return room if admitted is None else min(room, admitted)
 
@@ -283,7 +283,7 @@ def room_of(request: Request, cut: Option | Candidate, fleet: Fleet, ledger: Led
 def booked(request: Request, option: Option, replicas: int, fleet: Fleet, ledger: Ledger) -> Ledger:
     """Return the ledger after so many replicas have their GPUs and their part of the quota."""
     nodes = eligible_nodes(request, fleet, option.gpu.name)
-    left = ledger.take(nodes, option.split.gpus, replicas, host_need(request, option))
+    left = ledger.take(nodes, option.split.shape, replicas, host_need(request, option))
     return charged(left, request.key.namespace, use_at(request, option), replicas)
 
 

@@ -56,7 +56,7 @@ def defragmentation(
             there.setdefault(each.node, []).append(each)
     found: _Found | None = None
     for option in waiting.options:
-        if option.split.gpus > 1 and _within_quota(waiting, option, ledger):
+        if option.split.shape.gpus_per_pod > 1 and _within_quota(waiting, option, ledger):
             search = _Search(waiting, option, there, owners, fleet, ledger)
             for moves in search.found(found):
                 if found is None or moves.order < found.order:
@@ -118,7 +118,7 @@ class _Search:
         )
 
     def _lacking(self, node: GpuNode) -> int:
-        return self.option.split.gpus - self.ledger.free[node.account]
+        return self.option.split.shape.gpus_per_pod - self.ledger.free[node.account]
 
     def _on(self, node: GpuNode, best: _Found | None) -> _Found | None:
         """Return the cheapest moves that make room on one node, if they are better than the best so far."""
@@ -156,7 +156,7 @@ class _Search:
 
     def _makes_room(self, node: GpuNode, group: Group) -> bool:
         need = host_need(self.waiting.request, self.option)
-        return room_on(node, self.ledger, self.option.split.gpus, need, group) > 0
+        return room_on(node, self.ledger, self.option.split.shape, need, group) > 0
 
     def _targets(self, group: Group, source: GpuNode) -> Moves | None:
         """Return a free place on another node for every replica of a set; None if not all have one."""

@@ -137,7 +137,7 @@ def _on_node(
     there = [each for each in victims if each.target.gpu_type == option.gpu.name]
     found: dict[int, _Way] = {}
     for group in ways(there, lambda each: (each.gpus, each.need), lambda each: (each.price, each.priority)):
-        replicas = min(most, room_on(node, ledger, option.split.gpus, host_need(waiting.request, option), group))
+        replicas = min(most, room_on(node, ledger, option.split.shape, host_need(waiting.request, option), group))
         cost = sum((each.price for each in group), Decimal(0)), len(group), sum(each.priority for each in group)
         if replicas and (replicas not in found or cost < found[replicas].cost):
             found[replicas] = _Way(cost, ((node, group),) if group else ())

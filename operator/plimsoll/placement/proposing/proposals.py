@@ -131,7 +131,7 @@ def _taken(change: Change, name: str, leaves: Running | None, fleet: Fleet, ledg
     need = NO_HOST_NEED if leaves is None else leaves.need
     room = HostRoom(0, 0, 0, ()).without(need, -count)
     hosts = {name: room} if name in ledger.hosts else {}
-    return Taken({node.account: count * change.leaving.target.split.gpus}, hosts, {})
+    return Taken({node.account: count * change.leaving.target.split.shape.gpus_per_pod}, hosts, {})
 
 
 def _waits(plan: Plan, changes: Iterable[Change], running: Iterable[Running]) -> Iterator[float]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed
-from plimsoll.domain.decisions.outcomes import Target
+from plimsoll.domain.decisions.outcomes import ReplicaShape, Target
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.costs import move_charge
 from plimsoll.placement.ledger import Ledger
@@ -38,8 +38,8 @@ class Running:
 
     @property
     def gpus(self) -> int:
-        """Its number of GPUs."""
-        return self.target.split.gpus
+        """Its number of GPUs on the node."""
+        return self.target.split.shape.gpus_per_pod
 
     @property
     def charge(self) -> Decimal:
@@ -67,11 +67,11 @@ def ways(
         yield tuple(each for group, count in zip(groups.values(), counts, strict=True) for each in group[:count])
 
 
-def room_on(node: GpuNode, ledger: Ledger, gpus: int, need: HostNeed, leaving: Iterable[Running]) -> int:
-    """Return how many replicas of this size have room on a node once some have left it."""
+def room_on(node: GpuNode, ledger: Ledger, shape: ReplicaShape, need: HostNeed, leaving: Iterable[Running]) -> int:
+    """Return how many replicas of this shape have room on a node once some have left it."""
     gone = tuple(leaving)
     free = ledger.free[node.account] + sum(each.gpus for each in gone)
     host = ledger.hosts.get(node.name, UNKNOWN_HOST)
     for each in gone:
         host = host.without(each.need, -1)
-    return host.takes(need, free // gpus)
+    return shape.replicas_of(host.takes(need, free // shape.gpus_per_pod))

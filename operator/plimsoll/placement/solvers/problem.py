@@ -35,11 +35,11 @@ NO_PATIENCE: Patience = (0, 0)
 class Choice:
     """One GPU type and split of a kind, for one replica.
 
-    ``price`` is in US dollars an hour, with the worth of the time that users wait. Options with fewer ``doubts``
+    ``gpus`` and ``need``, the CPU and memory, are what a pod takes from its node. ``price`` is in US dollars an hour,
+    with the worth of the time that users wait. Options with fewer ``doubts``
     (:class:`~plimsoll.domain.decisions.outcomes.Option`) come first, whatever they cost. ``groups`` are the indexes of
     the groups of nodes that accept the replica. ``quotas`` are the indexes of the quotas that it uses up, each with the
-    amount. ``need`` is the CPU and memory that the replica takes from its node. ``size`` is the index of the kind's
-    size that has such replicas.
+    amount. ``size`` is the index of the kind's size that has such replicas.
     """
 
     place: Place
@@ -243,7 +243,7 @@ class _Poser:
     def _choice(self, request: Request, option: Option, size: int, grouped: Mapping[int, tuple[int, ...]]) -> Choice:
         return Choice(
             place=option.target.place,
-            gpus=option.split.gpus,
+            gpus=option.split.shape.gpus_per_pod,
             price=price_of(option),
             doubts=option.doubts,
             groups=grouped[id(eligible_nodes(request, self.fleet, option.gpu.name))],
@@ -301,7 +301,7 @@ def open_options(demand: Demand, fleet: Fleet, ledger: Ledger) -> list[Option]:
     return [
         each
         for each in still_open(demand.options.verdicts, demand.excluded)
-        if ledger.has_room(eligible_nodes(request, fleet, each.gpu.name), each.split.gpus, host_need(request, each))
+        if ledger.has_room(eligible_nodes(request, fleet, each.gpu.name), each.split.shape, host_need(request, each))
     ]
 
 

@@ -203,10 +203,10 @@ class _Transition:
 def _has_room_for_one(request: Request, target: Target, fleet: Fleet, ledger: Ledger) -> bool:
     need = need_of_pool(request, target.gpu_type, target.split, fleet)
     left = ledger.quota.get(request.key.namespace, {})
-    if short_in(left, use_of(request, target.resource, target.split.gpus, need)):
+    if short_in(left, use_of(request, target.resource, target.split.shape, need)):
         return False
     nodes = eligible_nodes(request, fleet, target.gpu_type)
-    return ledger.has_room(nodes, target.split.gpus, need)
+    return ledger.has_room(nodes, target.split.shape, need)
 
 
 def _gpus(remedy: Remedy) -> tuple[str, int]:
