@@ -20,7 +20,7 @@ from plimsoll.decision.surroundings import (
     read_pools,
     wanted_replicas,
 )
-from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.decisions.outcomes import ReplicaShape, Split, Target
 from plimsoll.domain.engines.failures import OF_NODE, StartFailure
 from plimsoll.domain.kubernetes_names import QUEUE_LABEL, ObjectKey
 from plimsoll.engines.failures import read_failure
@@ -585,6 +585,20 @@ def test_a_pool_starts_since_its_oldest_pod_without_service_was_bound_or_found_n
     found = Surroundings({POOL: (serving, starting, leaving), "other": (waiting, starting), "calm": (serving,)}, {})
     times = [found.starting_since(pool) for pool in (POOL, "other", "calm", "none")]
     assert times == [70.0, 50.0, None, None]
+
+
+def test_pods_of_a_pool_become_replicas_by_the_shape_of_its_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    serving = PodFacts("a", bound=True, ready=True, ended=False, terminating=False, bound_since=1.0)
+    starting = replace(serving, name="b", ready=False)
+    waiting = replace(starting, name="c", bound=False, bound_since=None, unscheduled_since=1.0)
+    seen = Surroundings({POOL: (serving, starting, starting, waiting, waiting)}, {})
+    record = read({"pools": [{**RECORDED, "readyReplicas": 0, "replicas": 5}]})
+    counts: list[tuple[int, ...]] = []
+    for pods in (1, 2):
+        monkeypatch.setattr(Split, "shape", ReplicaShape(pods, 4))
+        [pool] = read_pools(record, seen, wanted=5, now=NOW, grace_seconds=GRACE_SECONDS)
+        counts.append((pool.bound, pool.ready, pool.stranded + pool.stuck, pool.uncreated))
+    assert counts == [(3, 1, 2, 0), (1, 1, 1, 3)]
 
 
 def gated(name: str, queue: str, *, ends: bool = False) -> dict[str, Any]:

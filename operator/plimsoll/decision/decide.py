@@ -338,7 +338,8 @@ class _Pass:
             pods = [pod for pod in deployment.placed.around.pods.get(pool.name, ()) if not pod.terminating]
             serving = sum(pod.ready and pod.node in leaving for pod in pods)
             if serving:
-                found[pool.name] = OnLeavingNodes(serving, max(0, len(pods) - pool.replicas))
+                there = pool.split.shape.replicas_of(len(pods))
+                found[pool.name] = OnLeavingNodes(serving, max(0, there - pool.replicas))
         return found
 
     def _look_for_nodes(self) -> None:

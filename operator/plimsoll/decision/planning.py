@@ -90,6 +90,7 @@ def running_of(
         most_sequences=None if is_refused else first.split.data_parallel * engine.most_sequences(runs, gpu),
         steps=tuple if is_refused else partial(other_steps, request, runs, gpu, first.split, tokens, memo),
         pool=first.name,
+        shape=first.split.shape,
         moving=moving,
         retuning=any(pool.earlier is not None and not pool.overdue for pool in wanted),
         rolling=_is_rolling(ready.deployment, first),

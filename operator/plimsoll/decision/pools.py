@@ -200,7 +200,7 @@ def _under_way(
         return pool
     is_over = placed.retune_due is not None and now >= placed.retune_due
     pods = sum(not pod.terminating for pod in placed.around.pods.get(pool.name, ()))
-    stranded = max(0, pool.stranded - max(0, pods - pool.replicas))
+    stranded = max(0, pool.stranded - max(0, pool.split.shape.replicas_of(pods) - pool.replicas))
     delay = delay_of(pool, placed.around, record, refusal, now) if is_over else pool.delay
     return replace(pool, earlier=earlier, overdue=is_over, stranded=stranded, failing=0, delay=delay)
 

@@ -143,7 +143,7 @@ def _from_workload(name: str, body: Body, wanted: int) -> Pool:
 
 
 def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: float, unmade_since: float | None) -> Pool:
-    pods = around.pods.get(pool.name, ())
+    pods, shape = around.pods.get(pool.name, ()), pool.split.shape
     leaving = any(_is_ending(pod, now) for pod in pods)
     unscheduled = [
         pod
@@ -156,24 +156,26 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
     stranded = [] if leaving else [pod for pod in unscheduled if may_go_elsewhere(pod.obstacles)]
     failing = [] if leaving else [pod for pod in pods if fails_there(pod, now) and pod.node not in pool.target.avoids]
     rejections = around.rejecting(pool.name, pool.replicas, now, pool.target.avoids)
-    rejected = max(0, pool.replicas - around.accepted(pool.name, now) - len(unscheduled)) if rejections else 0
+    rejected = 0
+    if rejections:
+        rejected = max(0, pool.replicas - shape.replicas_of(around.accepted(pool.name, now) + len(unscheduled)))
     refused_since = unmade_since if unmade_since is not None else _refused_since(around.workloads.get(pool.name))
     return replace(
         pool,
-        bound=sum(1 for pod in pods if pod.bound),
+        bound=shape.replicas_of(sum(1 for pod in pods if pod.bound)),
         ready=sum(1 for pod in pods if pod.ready),
-        stranded=len(stranded) + rejected,
-        failing=len(failing),
+        stranded=shape.replicas_with(len(stranded)) + rejected,
+        failing=shape.replicas_with(len(failing)),
         bad_nodes=_bad_nodes(rejections if rejected else (), failing),
-        stuck=0 if leaving else len(unscheduled) - len(stranded),
+        stuck=0 if leaving else shape.replicas_with(len(unscheduled) - len(stranded)),
         exists=pool.name in around.workloads,
         too_large=_is_too_large(pods) and not pool.served,
-        uncreated=max(0, pool.replicas - len(pods)),
+        uncreated=max(0, pool.replicas - shape.replicas_of(len(pods))),
         refused=refused_since is not None,
         promise_over=refused_since is not None and now - refused_since > PROMISE_SECONDS,
         obstacle=_obstacle(stranded, failing, rejected),
         claim=None if rejected else min((pod.need for pod in (*stranded, *failing)), default=None),
-        gated=sum(1 for pod in pods if pod.is_gated and not pod.terminating),
+        gated=shape.replicas_with(sum(1 for pod in pods if pod.is_gated and not pod.terminating)),
     )
 
 
@@ -204,7 +206,9 @@ def _obstacle(stranded: Sequence[PodFacts], failing: Sequence[PodFacts], rejecte
 def held_back(around: Surroundings, pool: Pool, now: float) -> int | None:
     """Return how many replicas a pool may have now, because kubelets reject its pods; None: as many as it wants."""
     rejections = around.rejecting(pool.name, pool.replicas, now, pool.target.avoids)
-    return around.accepted(pool.name, now) if tries_again_at(rejections) > now else None
+    if tries_again_at(rejections) <= now:
+        return None
+    return pool.split.shape.replicas_of(around.accepted(pool.name, now))
 
 
 def _is_accepted(pod: PodFacts, now: float) -> bool:

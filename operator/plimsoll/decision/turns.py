@@ -15,7 +15,7 @@ from plimsoll.api.v1alpha1 import (
 from plimsoll.decision.approving import Offered, approval_of, is_carried_out, is_change, offered_by
 from plimsoll.decision.deployment import LEAST_CHANGES
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.decisions.outcomes import MemoryEstimate
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, ReplicaShape, Split
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.units import to_rfc3339
@@ -104,11 +104,13 @@ class Running(Engines):
     Attributes:
         figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing is moved.
         pool: the pool that these are about.
+        shape: the pods of each of its replicas.
         mounts_alone: more than one replica cannot mount its volumes.
     """
 
     figures: MemoryEstimate | None = None
     pool: str = ""
+    shape: ReplicaShape = Split(1).shape
     mounts_alone: bool = False
 
 
@@ -317,7 +319,7 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         startup_seconds=_slowest_start(around),
         new_replicas=what_if.new_replicas,
         has_states=figures is not None and figures.max_sequences is not None,
-        updating=sum(not pod.terminating for pod in pods) > standing.target_replicas,
+        updating=running.shape.replicas_of(sum(not pod.terminating for pod in pods)) > standing.target_replicas,
         **{each.name: getattr(running, each.name) for each in fields(Engines)},
     )
 

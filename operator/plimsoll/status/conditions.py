@@ -18,7 +18,7 @@ from plimsoll.domain.public_words import ConditionType as Kind
 from plimsoll.domain.units import agreed, counted, counted_of, to_rfc3339
 from plimsoll.placement.advice.remedies import only_waits
 from plimsoll.placement.demands.failed_moves import Delay, settings_words
-from plimsoll.placement.demands.pools import Decision, Pool, active, count, pool_name
+from plimsoll.placement.demands.pools import Decision, Pool, active, pool_name
 from plimsoll.placement.demands.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.explain import (
     estimate_sentence,
@@ -162,10 +162,10 @@ def _placed_by(report: Report, decision: Decision) -> Verdict:
     if error:
         return Verdict("False", Why.PODS_NOT_CREATED, error)
     unbound = sum(view.unbound for view in views)
-    wanted = count(active(decision.pools))
+    wanted = sum(pool.split.shape.pods_of(pool.replicas) for pool in active(decision.pools))
     bound = sum(view.pods - view.unbound for view in views)
     rejecting = next((view for view in views if view.rejected), None)
-    if rejecting is not None and rejecting.accepted < report.wanted_of(rejecting.name):
+    if rejecting is not None and rejecting.accepted < report.wanted_pods(rejecting.name):
         return Verdict("False", Why.PODS_REJECTED, _rejected_words(decision, rejecting), stalled=True)
     queued = next((view for view in views if view.queued), None)
     if queued is not None and unbound == sum(view.queued for view in views):

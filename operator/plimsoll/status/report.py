@@ -165,10 +165,10 @@ class Report:
             view.served or (view.ready > 0 and not view.updating)
         )
 
-    def wanted_of(self, pool: str) -> int:
-        """The replicas that the decision wants of one pool."""
+    def wanted_pods(self, pool: str) -> int:
+        """The pods that the decision wants of one pool."""
         pools = () if self.decision is None else self.decision.pools
-        return sum(each.replicas for each in pools if each.name == pool)
+        return sum(each.split.shape.pods_of(each.replicas) for each in pools if each.name == pool)
 
     def view(self, pool: str) -> PoolView:
         """The pods of one pool; an empty view if none exist yet."""

@@ -27,6 +27,7 @@ ReadFailure = Callable[[str, str], EngineFailure]
 class PodFacts:
     """One pod.
 
+    ``ready`` means that it serves: of the pods of a replica one does, so as many replicas serve as pods are ready.
     Times are POSIX seconds. ``bound_since`` is when the scheduler bound it, and ``unscheduled_since`` when it first
     failed to do so. ``obstacles`` are the reasons why the scheduler rejects every node, read from its message.
     ``address`` is the IP address; empty until the pod has one. An engine always asks for GPUs: a pod without

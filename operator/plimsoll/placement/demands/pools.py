@@ -83,10 +83,10 @@ def replicas_by_name(pools: Iterable[_AnyPool]) -> dict[str, int]:
 class Pool(_AnyPool):
     """A pool as it was decided and as the cluster shows it.
 
-    ``replicas`` were wanted. ``bound`` pods are on a node, ready or ending. ``ready`` pods serve. ``stranded`` pods
-    have found no node for longer than the grace period. ``failing`` pods have a node where their engine cannot run.
-    ``bad_nodes`` are such nodes, each with the cause in one word, if another node may do. ``stuck`` pods have no
-    node for another reason than GPUs: they stay, and no GPUs are kept for them.
+    All counts are of replicas. ``replicas`` were wanted. ``bound`` ones are on a node, ready or ending. ``ready`` ones
+    serve. ``stranded`` ones have found no node for longer than the grace period. ``failing`` ones have a node where
+    their engine cannot run. ``bad_nodes`` are such nodes, each with the cause in one word, if another node may do.
+    ``stuck`` ones have no node for another reason than GPUs: they stay, and no GPUs are kept for them.
     ``exists`` is false while there is only a recorded decision: no pods were created, so the scheduler reports nothing.
     ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
     memory ran out: the pool can be left without loss.
@@ -101,8 +101,8 @@ class Pool(_AnyPool):
     although the time of its move is over; None if that is not so. ``earlier`` are the settings that its engines had
     before the live loop gave them those that they get now; None if no such change is under way. ``overdue`` means
     that the new settings should serve by now. ``claim`` is what a stranded or failing pod requests other than GPUs:
-    quotas count it. None if such replicas have no pod. ``gated`` pods wait behind a scheduling gate, as a queue sets
-    it.
+    quotas count it. None if such replicas have no pod. ``gated`` replicas wait behind a scheduling gate, as a queue
+    sets it.
     """
 
     bound: int = 0
