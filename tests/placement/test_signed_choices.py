@@ -17,7 +17,7 @@ from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Request, TotalLoad
-from plimsoll.placement.explain import one_node_sentence, rejection_sentence
+from plimsoll.placement.explain import one_node_sentence, rejection_sentence, remedy_sentence
 from plimsoll.placement.plan import plan
 from tests.support.planning import (
     A100,
@@ -164,3 +164,15 @@ def test_a_tiny_model_on_a_whole_card_is_placed_and_what_it_wastes_is_said() -> 
     assert any("nothing else shares the card" in warning for warning in tiny.warnings)
     fitting = placed(request("Qwen/Qwen2.5-1.5B-Instruct"), fleet(*nodes(L4, 1, 1)))
     assert not any("nothing else shares the card" in warning for warning in fitting.warnings)
+
+
+def test_the_calls_that_were_signed_before_stay_signed() -> None:
+    """Calls 5, 10 and 19: a promise that nobody keeps, eight H200, and a slice where whole cards are, too."""
+    tight = request(LLAMA_70B_FP8, context=8192, slo=Slo(None, 0.008))
+    (refused,) = plan([tenant(tight)], MIXED, CATALOG)
+    assert refused.missing == 1
+    assert [remedy_sentence(each) for each in refused.remedies] == ["add a node with 8 b200-sxm-180gb"]
+    large = request("Qwen/Qwen3-235B-A22B-FP8", context=32_768, concurrency=16)
+    assert chosen(placed(large, fleet(*nodes("h200-sxm-141gb", 1))).choice) == ("h200-sxm-141gb", 4)
+    sliced = fleet(*nodes("h100-sxm-80gb-mig-3g.40gb", 1, 2), *nodes(H100, 1))
+    assert chosen(placed(request(context=8192), sliced).choice) == ("h100-sxm-80gb-mig-3g.40gb", 1)

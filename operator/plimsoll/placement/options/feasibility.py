@@ -121,9 +121,9 @@ def _may_gain(wide: Option | Rejection) -> bool:
 def refusal(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection | None:
     """Return why the candidate is ruled out for any load; None if the figures decide."""
     return (
-        wishes_refusal(request, candidate.gpu, candidate.split)
+        wishes_refusal(request, candidate.gpu, candidate.target.split)
         or _against_hardware(request, candidate)
-        or replica_refusal(request, candidate.gpu.name, candidate.split)
+        or replica_refusal(request, candidate.gpu.name, candidate.target.split)
         or _against_nodes(request, candidate, fleet)
     )
 
@@ -136,9 +136,9 @@ def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
 
 def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, shows_speed: bool) -> Option | Rejection:
     """Check the last points: whether the candidate fits, and whether price, speed and host memory are allowed."""
-    settings, figures = sized(request, candidate.gpu, candidate.split, memo)
+    settings, figures = sized(request, candidate.gpu, candidate.target.split, memo)
     forced = request.overrides.memory_per_gpu_bytes is not None
-    if (card_name(candidate.gpu.name), candidate.split) in request.failed_starts and not forced:
+    if (card_name(candidate.gpu.name), candidate.target.split) in request.failed_starts and not forced:
         return _judged(candidate, figures, Reason.START_FAILED)
     observed = _observed_tokens(request, candidate)
     if observed is not None and observed < figures.kv_needed_tokens:
@@ -146,7 +146,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
         return _judged(candidate, figures, Reason.OBSERVED_TOO_SMALL, tokens)
     if figures.fit is Fit.NO:
         return _judged(candidate, figures, *memory_reason(figures))
-    price = hourly_price(candidate.gpu, candidate.split)
+    price = hourly_price(candidate.gpu, candidate.target.split)
     limit = request.constraints.max_hourly_price
     if limit is not None and price is None:
         return _judged(candidate, figures, Reason.PRICE_UNKNOWN, (("limit", exact_price(limit)),))
@@ -183,17 +183,19 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
 
 def _host(request: Request, candidate: Candidate, memo: Memo | None) -> HostEstimate:
     if memo is None:
-        return host_of(request, candidate.gpu, candidate.split)
-    question = ("host", candidate.gpu.name, candidate.split)
-    return memo.recall(request, question, candidate.gpu, lambda: host_of(request, candidate.gpu, candidate.split))
+        return host_of(request, candidate.gpu, candidate.target.split)
+    question = ("host", candidate.gpu.name, candidate.target.split)
+    return memo.recall(
+        request, question, candidate.gpu, lambda: host_of(request, candidate.gpu, candidate.target.split)
+    )
 
 
 def _speed(request: Request, candidate: Candidate, settings: EngineSettings, memo: Memo | None) -> Performance | None:
     if memo is None:
-        return speed_of(request, candidate.gpu, candidate.split, settings)
-    question = ("speed", candidate.gpu.name, candidate.split, settings.limits.step_tokens)
+        return speed_of(request, candidate.gpu, candidate.target.split, settings)
+    question = ("speed", candidate.gpu.name, candidate.target.split, settings.limits.step_tokens)
     return memo.recall(
-        request, question, candidate.gpu, lambda: speed_of(request, candidate.gpu, candidate.split, settings)
+        request, question, candidate.gpu, lambda: speed_of(request, candidate.gpu, candidate.target.split, settings)
     )
 
 
@@ -226,11 +228,11 @@ def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
 
 
 def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> Rejection:
-    return Rejection(candidate.gpu.name, candidate.split, reason, numbers)
+    return Rejection(candidate.gpu.name, candidate.target.split, reason, numbers)
 
 
 def _judged(candidate: Candidate, estimate: MemoryEstimate, reason: Reason, numbers: Numbers = ()) -> Rejection:
-    gpu, split = candidate.gpu, candidate.split
+    gpu, split = candidate.gpu, candidate.target.split
     figures = CandidateFigures(estimate, hourly_price(gpu, split), gpu.price_source)
     return Rejection(gpu.name, split, reason, numbers, figures)
 
@@ -274,7 +276,7 @@ def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Reje
     largest = most_gpus(request, fleet, candidate.gpu.name)
     if largest is None:
         return _rejection(candidate, *ruled_out(request, fleet, candidate.gpu.name))
-    gpus = candidate.split.shape.gpus_per_pod
+    gpus = candidate.target.split.shape.gpus_per_pod
     if largest < gpus:
         nodes = eligible_nodes(request, fleet, candidate.gpu.name)
         unhealthy = unhealthy_here(nodes, gpus, lambda node: node.allocatable)
@@ -301,6 +303,6 @@ def _observed_tokens(request: Request, candidate: Candidate) -> int | None:
     """
     if request.overrides.memory_per_gpu_bytes is not None:
         return None
-    kind = (candidate.gpu.name, candidate.split)
+    kind = (candidate.gpu.name, candidate.target.split)
     known = (seen.kv_tokens for seen in request.observed if (seen.gpu_type, seen.split) == kind)
     return min(known, default=None)
