@@ -19,7 +19,7 @@ def test_an_open_page_outlives_the_api_server(scene: Scene, tab_of: OpenTab) -> 
         tab = tab_of(console.origin)
         tab.go(console.entry)
         tab.go("/deployments")
-        row = tab.page.get_by_role("row").filter(has_text="llama-70b").filter(has_text="mi300x")
+        row = tab.page.get_by_role("row").filter(has_text="llama-70b").filter(has_text="a100-sxm")
         gone = tab.page.get_by_text("The API server does not answer")
         expect(row).to_have_count(1)
         expect(gone).to_have_count(0)
