@@ -329,23 +329,23 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         Reason.SPEED_NOT_MEASURED,
         {"price": "1.81", "best_price": "6.16", "tpot": 46, "best_tpot": 23, "vendor": "AMD"},
         (
-            "fits at $1.81/h where the choice costs $6.16/h: 46 ms a token instead of 23; nobody has measured the "
-            "speed of a GPU of AMD (spec.gpu.vendors with AMD, or spec.objective Batch, takes it all the same)"
+            "fits at $1.81/h while the choice costs $6.16/h: 46 ms a token instead of 23; nobody has measured the "
+            "speed of a GPU of AMD (spec.gpu.vendors with AMD, or spec.objective Batch, permits it)"
         ),
     ),
     (
         Reason.SPOT_NOT_ASKED,
         {"price": "1.10", "best_price": "3.00"},
         (
-            "fits at $1.10/h on spot nodes, which the cloud may take back at any time, where the choice costs $3.00/h; "
-            "spec.gpu.capacityTypes with Spot takes it all the same"
+            "fits at $1.10/h on spot nodes, which the cloud may take back at any time, while the choice costs $3.00/h; "
+            "spec.gpu.capacityTypes with Spot permits it"
         ),
     ),
     (
         Reason.SLOWER_FOR_ITS_PRICE,
         {"price": "4.62", "best_price": "12.31", "tpot": 118, "best_tpot": 19, "worth": "9.91"},
         (
-            "fits at $4.62/h where the choice costs $12.31/h: 118 ms a token instead of 19; spec.objective counts the "
+            "fits at $4.62/h while the choice costs $12.31/h: 118 ms a token instead of 19; spec.objective counts the "
             "time of users as $9.91/h"
         ),
     ),

@@ -116,6 +116,23 @@ def test_a_gpu_that_nobody_has_measured_is_taken_if_no_other_is_free() -> None:
     assert refusal(placed(only, TWO_VENDORS), MI300X, 1).number("field") == "spec.gpu.vendors"
 
 
+def test_a_model_without_an_estimate_of_its_speed_crosses_no_vendor_either() -> None:
+    embeds = request("BAAI/bge-m3", context=512)
+    assert placed(embeds, TWO_VENDORS).choice.gpu.name == H100
+    only = placed(embeds, fleet(*nodes(MI300X, 1)))
+    assert any("Nobody has measured the speed" in warning for warning in only.warnings)
+
+
+def test_a_total_load_gets_replicas_that_are_fast_enough_if_some_number_is() -> None:
+    wanted = replace(request("Qwen/Qwen3-32B", context=8192, concurrency=1), total=TotalLoad(64))
+    (found,) = plan([tenant(wanted)], fleet(*nodes(L40S, 30)))
+    times = [pool.choice.performance for pool in found.pools if pool.choice is not None]
+    assert times
+    assert all(each is not None and each.tpot_seconds <= 0.1 for each in times)
+    (fewest,) = plan([tenant(replace(wanted, objective=Objective.BATCH))], fleet(*nodes(L40S, 30)))
+    assert sum(pool.replicas for pool in fewest.pools) < sum(pool.replicas for pool in found.pools)
+
+
 def test_an_old_card_of_a_vendor_with_measured_cards_is_a_place_like_others() -> None:
     small = request("Qwen/Qwen2.5-1.5B-Instruct", precision=Precision.FP16)
     assert chosen(placed(small, fleet(*nodes(T4, 1, 4), *nodes(H100, 1))).choice) == (T4, 1)

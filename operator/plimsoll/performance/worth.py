@@ -33,7 +33,7 @@ experienced engineers come out (``tests/placement/test_signed_choices.py``).
 
 With eight requests at the same time, twenty milliseconds a token are worth 4 cents an hour if ``Balanced``, and 2
 dollars if ``Interactive``. The usual limit of 100 ms, missed by twenty, costs $3.20 and $8.00 an hour in addition. So
-a slow place is not ruled out by a hair of an estimate, and is taken only if it saves more than that.
+a small error of an estimate decides nothing, and a slow place is taken only if it saves more than that.
 """
 
 ANSWER_TOKENS = 211

@@ -257,7 +257,13 @@ def _costs_more(figures: Figures) -> str:
         return f"fits at the same price{speeds}"
     if figures["price"] == figures["best_price"]:
         return f"fits at the same price with {_gpus(figures)}, the choice takes {figures['best_gpus']} or sorts first"
+    if _is_less(figures["price"], figures["best_price"]):
+        return f"fits at {_price(figures, 'price')} in more stages or engines; the choice in fewer costs little more"
     return f"fits at {_price(figures, 'price')}, the choice costs {_price(figures, 'best_price')}{_speeds(figures)}"
+
+
+def _is_less(price: int | str, best: int | str) -> bool:
+    return "unknown" not in (price, best) and Decimal(price) < Decimal(best)
 
 
 def _speeds(figures: Figures) -> str:
@@ -273,7 +279,7 @@ def _speeds(figures: Figures) -> str:
 
 
 def _slower(figures: Figures) -> str:
-    saved = f"fits at {_price(figures, 'price')} where the choice costs {_price(figures, 'best_price')}"
+    saved = f"fits at {_price(figures, 'price')} while the choice costs {_price(figures, 'best_price')}"
     return f"{saved}{_speeds(figures)}; spec.objective counts the time of users as {_price(figures, 'worth')}"
 
 
@@ -286,9 +292,9 @@ def _promise_not_sure(figures: Figures) -> str:
 
 def _not_measured(figures: Figures) -> str:
     return (
-        f"fits at {_price(figures, 'price')} where the choice costs {_price(figures, 'best_price')}{_speeds(figures)}; "
+        f"fits at {_price(figures, 'price')} while the choice costs {_price(figures, 'best_price')}{_speeds(figures)}; "
         f"nobody has measured the speed of a GPU of {figures['vendor']} (spec.gpu.vendors with {figures['vendor']}, or "
-        "spec.objective Batch, takes it all the same)"
+        "spec.objective Batch, permits it)"
     )
 
 
@@ -530,8 +536,8 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     ),
     Reason.PROMISE_NOT_SURE: _promise_not_sure,
     Reason.SPOT_NOT_ASKED: lambda f: (
-        f"fits at {_price(f, 'price')} on spot nodes, which the cloud may take back at any time, where the choice "
-        f"costs {_price(f, 'best_price')}; spec.gpu.capacityTypes with Spot takes it all the same"
+        f"fits at {_price(f, 'price')} on spot nodes, which the cloud may take back at any time, while the choice "
+        f"costs {_price(f, 'best_price')}; spec.gpu.capacityTypes with Spot permits it"
     ),
     Reason.SPEED_NOT_MEASURED: _not_measured,
     Reason.SLOWER_FOR_ITS_PRICE: _slower,

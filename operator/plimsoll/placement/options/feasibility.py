@@ -174,7 +174,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
         delay_cost=delay_cost(request.objective, request.shape.concurrency, found, request.slo),
         is_slow=misses_usual(request, found),
         may_break_promise=found is not None and request.slo is not None and not keeps_surely(request.slo, found),
-        is_unmeasured=found is not None and found.trust == UNMEASURED and not asks_for(request, candidate.gpu),
+        is_unmeasured=(found is None or found.trust == UNMEASURED) and not asks_for(request, candidate.gpu),
         is_unasked_spot=candidate.gpu.capacity is CapacityType.SPOT and not asks_for_spot(request),
         host=host,
         has_narrow_cache=request.has_narrow_cache,

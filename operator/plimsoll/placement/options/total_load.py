@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.requests.serving import Request, TotalLoad
 from plimsoll.domain.units import ceil_div
@@ -48,7 +49,8 @@ def with_size(request: Request, replicas: int, concurrency: int) -> Request:
 def sizes_of(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Request, ...]:
     """Return the request in every size that may be the best one, the cheapest first.
 
-    On each GPU type and split, the fewest replicas that hold the load cost the least. So these numbers are the sizes.
+    On each GPU type and split, the fewest replicas that hold the load, and are not too slow for people if any number is
+    fast enough, are a size.
     If nothing fits, the only size is the one with the smallest replicas.
     """
     total = request.total or TotalLoad(request.shape.concurrency)
@@ -90,19 +92,24 @@ def _fewest(request: Request, total: TotalLoad, candidate: Candidate, fleet: Fle
     smallest = option(most)
     if smallest is None:
         return None
-    doubts, high = smallest.doubts, low
-    while high < most and not _is_at_least(option(high), doubts):
+    doubts, high = _doubts_of(request, smallest), low
+    while high < most and not _is_at_least(request, option(high), doubts):
         low, high = high + 1, min(most, 2 * high)
     while low < high:
         middle = (low + high) // 2
-        if _is_at_least(option(middle), doubts):
+        if _is_at_least(request, option(middle), doubts):
             high = middle
         else:
             low = middle + 1
     found = option(high) or smallest
     price = UNPRICED * found.split.gpus if found.hourly_price is None else float(found.hourly_price)
-    return doubts, high * (price + float(found.delay_cost)), high
+    return smallest.doubts, high * (price + float(found.delay_cost)), high
 
 
-def _is_at_least(option: Option | None, doubts: int) -> bool:
-    return option is not None and option.doubts <= doubts
+def _is_at_least(request: Request, option: Option | None, doubts: int) -> bool:
+    return option is not None and _doubts_of(request, option) <= doubts
+
+
+def _doubts_of(request: Request, option: Option) -> int:
+    """Return the doubts, and one more if people wait and it is too slow for them: more replicas are faster ones."""
+    return option.doubts + (option.is_slow and request.objective is not Objective.BATCH)

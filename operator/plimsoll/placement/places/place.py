@@ -100,11 +100,11 @@ def place(
 ) -> Outcome:
     """Place ``request.replicas`` replicas on one GPU type, or as many as there is room for.
 
-    Candidates that are fast enough come before slow ones, and those that fit for sure before those that fit
-    probably. Then feasible candidates are ranked by how many of the replicas they take, by price per replica, fewer
-    GPUs, fewer engines, fewer stages, and name. So the same facts always give the same choice. The request's overrides
-    are obeyed, and warnings report their consequences. ``closed`` are GPU types and splits whose pods recently found no
-    node: they are judged, but not taken. If there is a ``memo``, estimates come from it if it has them.
+    Candidates with fewer doubts come first. Then feasible candidates are ranked by how many of the replicas they take,
+    by cost per replica (:attr:`~plimsoll.domain.decisions.outcomes.Option.cost`), fewer GPUs, fewer engines, fewer
+    stages, and name. So the same facts always give the same choice. The request's overrides are obeyed, and warnings
+    report their consequences. ``closed`` are GPU types and splits whose pods recently found no node: they are judged,
+    but not taken. If there is a ``memo``, estimates come from it if it has them.
     """
     return pick(request, options(request, fleet, memo), fleet, ledger or Ledger.of(fleet), closed)
 
@@ -199,7 +199,7 @@ def less_preferred(choice: Option, best: Option) -> Rejection:
     """Return why the best choice comes before another one: that has doubts, costs more, or is slow for its price."""
     if choice.doubts > best.doubts:
         return _doubtful(choice, best)
-    prices = choice.hourly_price or NO_PRICE, best.hourly_price or NO_PRICE
+    prices = tuple(NO_PRICE if each.hourly_price is None else each.hourly_price for each in (choice, best))
     if choice.has_narrow_cache and not best.has_narrow_cache and prices[0] < prices[1]:
         numbers = (("price", exact_price(choice.hourly_price)), ("best_price", exact_price(best.hourly_price)))
         return declined(choice, Reason.NARROW_CACHE_SAVES_LITTLE, numbers)
@@ -237,7 +237,7 @@ def _prices(choice: Option, best: Option) -> Numbers:
 
 
 def _speeds(choice: Option, best: Option) -> Numbers:
-    """Return what decides besides the price: milliseconds a token, dollars for tokens, and what is measured."""
+    """Return what else decides: milliseconds a token, dollars for tokens, and what is measured."""
     found, of_best = choice.performance, best.performance
     if found is None or of_best is None:
         return ()

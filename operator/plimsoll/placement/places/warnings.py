@@ -11,6 +11,7 @@ from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.limit_ranges import default_limit
 from plimsoll.domain.cluster.quota_accounts import is_counted, resource_in
 from plimsoll.domain.cluster.spot import card_name
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Option
 from plimsoll.domain.decisions.terms import Doubt, DoubtKind
 from plimsoll.domain.models.model import Evidence
@@ -107,7 +108,13 @@ def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
     fit_warnings = (_probable_warning(choice),) if probable else ()
     doubts = tuple(doubt_sentence(doubt) for doubt in choice.estimate.doubts)
     cache_warnings = (_NARROW_CACHE,) if choice.has_narrow_cache else ()
-    own = (*choice_warnings(request, choice), *cache_warnings, *fit_warnings, *doubts, *_speed_warnings(choice))
+    own = (
+        *choice_warnings(request, choice),
+        *cache_warnings,
+        *fit_warnings,
+        *doubts,
+        *_speed_warnings(request, choice),
+    )
     return (*own, *model_warnings(request))
 
 
@@ -147,24 +154,26 @@ def failed_move_warning(failed: FailedMove) -> str:
     return f"A move to {place_words(*failed.place)} did not come up in time at {to_rfc3339(failed.at)} ({why})."
 
 
-def _speed_warnings(choice: Option) -> Iterator[str]:
+def _speed_warnings(request: Request, choice: Option) -> Iterator[str]:
     """Yield that people have to wait, that a promise may be missed, and that a speed is a guess."""
     found = choice.performance
     if found is None:
+        if choice.is_unmeasured:
+            card = card_name(choice.gpu.name)
+            yield f"Nobody has measured the speed of a GPU like {card}, and there is no estimate of it for this model."
         return
-    if choice.is_slow:
+    if choice.is_slow and request.objective is not Objective.BATCH:
         figures = dict(missed(INTERACTIVE, found))
         yield (
             f"{figures['figure']} is {figures['milliseconds']} ms at the declared load, more than the usual "
-            f"{figures['limit']} ms for people who read along. A faster GPU is not free, or costs more than "
-            "spec.objective counts for that time. Set spec.objective to Interactive, or spec.slo to the latency that "
-            "is needed."
+            f"{figures['limit']} ms for people who read along. To rule such a place out, set spec.slo to the latency "
+            "that is needed."
         )
     ttft, tpot = upper_quarter(found)
     if choice.may_break_promise:
         yield (
             f"spec.slo is kept by the estimate, and may be missed: one in four engines is expected to take longer than "
-            f"{round(ttft * 1000)} ms to the first token or {round(tpot * 1000)} ms per token. No surer place is free."
+            f"{round(ttft * 1000)} ms to the first token or {round(tpot * 1000)} ms per token."
         )
     if not found.is_measured:
         yield (
@@ -194,7 +203,7 @@ def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
         warnings.append(
             f"The model and its load need {format_gib(_load_bytes(choice))} of the "
             f"{format_gib(choice.gpu.usable_bytes)} of a whole {card_name(choice.gpu.name)}, and nothing else shares "
-            "the card: its engine keeps the rest as KV cache. MIG slices of the card or smaller cards would do."
+            "the card. Smaller cards or slices of a card (MIG) would do."
         )
     if choice.estimate.fit_of_states is not Fit.SURE:
         refuses = "refuses" if choice.estimate.fit_of_states is Fit.NO else "may refuse"
