@@ -115,10 +115,10 @@ def test_what_an_approval_costs_is_on_the_start_page_and_all_of_it_one_click_awa
 ) -> None:
     tab = start(console, tab_of)
     costs = group(tab, "Proposals to decide").locator("dl.costs")
-    for words in ("$6.86", "$13.72", "others touched"):
+    for words in ("$6.86", "$20.62", "others touched"):
         expect(costs).to_contain_text(words)
     tab.page.get_by_role("link", name="Review").click()
-    expect(tab.page.locator("section[aria-labelledby=changes]")).to_contain_text("$13.72")
+    expect(tab.page.locator("section[aria-labelledby=changes]")).to_contain_text("$20.62")
     expect(tab.page.get_by_role("button", name="Approve this change")).to_be_visible()
 
 
