@@ -86,6 +86,9 @@ def test_one_replica_becomes_several_smaller_ones() -> None:
     decided = decide(calm(BUSY), h100(node("4", gpu(L4, price="0.10"), 8)))
     [((kind, _), replicas)] = place_after(decided).items()
     assert (kind, replicas > 1) == (L4, True)
+    one = replace(AUTO, max_replicas=1)
+    held = decide(calm(BUSY, policy=one), h100(node("4", gpu(L4, price="0.10"), 8)))
+    assert not isinstance(held.decision, Move), "the user allows one replica"
 
 
 @pytest.mark.parametrize(("held", "kind"), [(0, L4), (7, L40S)])
