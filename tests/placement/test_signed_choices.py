@@ -14,10 +14,12 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.decisions.latency import Objective, Slo
+from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Request, TotalLoad
 from plimsoll.placement.explain import one_node_sentence, rejection_sentence, remedy_sentence
+from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.plan import plan
 from tests.support.planning import (
     A100,
@@ -30,6 +32,7 @@ from tests.support.planning import (
     T4,
     chosen,
     fleet,
+    gpu,
     node,
     placed,
     refusal,
@@ -181,6 +184,20 @@ def test_a_tiny_model_on_a_whole_card_is_placed_and_what_it_wastes_is_said() -> 
     assert any("nothing else shares the card" in warning for warning in tiny.warnings)
     fitting = placed(request("Qwen/Qwen2.5-1.5B-Instruct"), fleet(*nodes(L4, 1, 1)))
     assert not any("nothing else shares the card" in warning for warning in fitting.warnings)
+
+
+@pytest.mark.parametrize("objective", Objective)
+def test_with_batch_the_price_alone_decides_whatever_the_number_of_engines(objective: Objective) -> None:
+    """DeepSeek-V3 needs eight engines side by side on H200, and two stages on B200 for 3 % more."""
+    wanted = request("deepseek-ai/DeepSeek-V3", context=32_768, concurrency=64, objective=objective)
+    where = fleet(node("h", gpu("h200-sxm-141gb", price="3.00"), 8), node("b", gpu("b200-sxm-180gb", price="3.10"), 8))
+    choice = placed(wanted, where).choice
+    prices = [
+        each.hourly_price for each in options(wanted, where).verdicts if isinstance(each, Option) and not each.doubts
+    ]
+    assert choice.hourly_price is not None
+    cheapest = min(price for price in prices if price is not None)
+    assert (choice.hourly_price == cheapest) is (objective is Objective.BATCH)
 
 
 def test_the_calls_that_were_signed_before_stay_signed() -> None:

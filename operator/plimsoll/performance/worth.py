@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from plimsoll.domain.decisions.latency import UNMEASURED, Objective, Performance, Slo
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.performance.slo import INTERACTIVE, upper_quarter
 
 
@@ -40,9 +41,21 @@ ANSWER_TOKENS = 211
 """The time to the first token is waited for once in an answer, and the time per token as often as it has tokens. In the
 Azure conversation trace of 2023 the mean answer has 211."""
 
+PER_PART = Decimal("0.01")
+"""The part of the price that each further stage or engine of a replica counts if anybody waits, because its requests
+are not always shared evenly. A choice: among near equals, the one with fewer parts comes first."""
+
 _MILLISECONDS = 1000
 _PARTS = 10_000
 """Prices have four digits after the point."""
+
+
+def parts_charge(objective: Objective, split: Split, price: Decimal | None) -> Decimal:
+    """Return US dollars an hour for the stages and engines of a replica, given its price; 0 if nobody waits."""
+    parts = split.pipeline_parallel * split.data_parallel
+    if price is None or parts == 1 or objective is Objective.BATCH:
+        return Decimal(0)
+    return price * (parts - 1) * PER_PART
 
 
 def delay_cost(objective: Objective, requests: float, found: Performance | None, slo: Slo | None) -> Decimal:

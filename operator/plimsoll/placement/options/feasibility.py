@@ -30,7 +30,7 @@ from plimsoll.domain.requests.serving import ObservedCapacity, Request
 from plimsoll.domain.units import exact_price
 from plimsoll.engines.registry import engine_of
 from plimsoll.performance.slo import keeps_surely
-from plimsoll.performance.worth import delay_cost
+from plimsoll.performance.worth import delay_cost, parts_charge
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate, candidates
 from plimsoll.placement.options.divisibility import replica_refusal
@@ -172,6 +172,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
         hourly_price=price,
         performance=found,
         delay_cost=delay_cost(request.objective, request.shape.concurrency, found, request.slo),
+        parts_charge=parts_charge(request.objective, candidate.target.split, price),
         is_slow=misses_usual(request, found),
         may_break_promise=found is not None and request.slo is not None and not keeps_surely(request.slo, found),
         is_unmeasured=(found is None or found.trust == UNMEASURED) and not asks_for(request, candidate.gpu),
