@@ -9,6 +9,7 @@ import pytest
 from plimsoll.adapters.cluster.client import NODES
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.decision.memory import TurnMemo
+from plimsoll.domain.cluster.gpus import Billing
 from plimsoll.placement.demands.pools import PoolState
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS
 from plimsoll.rebalance.places.elsewhere import moment_of
@@ -47,6 +48,11 @@ def serves(there: LivePasses, case: Desired, load: Serves, **learned: object) ->
     there.passes.memory.turns = TurnMemo(there.passes.memory.turns.memories | {case.uid: memory})
 
 
+def comes_and_goes(there: LivePasses) -> None:
+    """Let the admin say that nodes are paid for only as long as something runs there."""
+    there.passes.reader.settings = replace(there.passes.settings, billing=Billing.ON_DEMAND)
+
+
 async def settled(there: LivePasses) -> None:
     """Carry out what was decided, until it serves."""
     for _ in range(3):
@@ -56,6 +62,7 @@ async def settled(there: LivePasses) -> None:
 
 async def test_a_calm_deployment_goes_to_a_cheaper_gpu_and_stays_there(opened: Open) -> None:
     there = opened(h100=2)
+    comes_and_goes(there)
     there.put("dear", H100, L4, rebalancing=AUTO)
     there.put("honest", H100, rebalancing=AUTO)
     await there.settle()
@@ -84,8 +91,21 @@ async def test_a_calm_deployment_goes_to_a_cheaper_gpu_and_stays_there(opened: O
     assert live_part(again["dear"])["decision"] != "Move"
 
 
+async def test_nothing_moves_from_nodes_that_are_paid_for_to_save_money(opened: Open) -> None:
+    there = opened(h100=2)
+    there.put("dear", H100, L4, rebalancing=AUTO)
+    await there.settle()
+    with_nodes(there, h100=2, l4=2)
+    for _ in range(3):
+        serves(there, there.make()["dear"], LIGHT)
+        made = there.make()["dear"]
+        assert pools(made) == {(H100, "Active"): 1}
+        assert live_part(made)["decision"] == "Keep"
+
+
 async def test_a_cheaper_place_is_proposed_where_people_decide(opened: Open) -> None:
     there = opened(h100=2)
+    comes_and_goes(there)
     there.put("asks", H100, L4, rebalancing=AUTO | {"moves": "Recommend"})
     await there.settle()
     with_nodes(there, h100=2, l4=2)

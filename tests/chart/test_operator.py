@@ -11,7 +11,7 @@ import pytest
 from plimsoll.adapters.prometheus.access import PrometheusAccess
 from plimsoll.adapters.prometheus.questions import GatewayMetrics
 from plimsoll.app.settings import Settings
-from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.cluster.gpus import Billing, Vendor
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.engines.images import PUBLIC_REGISTRIES
 from plimsoll.domain.errors import InvalidInput
@@ -99,9 +99,20 @@ def test_the_objective_and_the_vendors_of_deployments_that_choose_none_are_hande
     assert chosen == ClusterDefaults(Objective.INTERACTIVE, (Vendor.NVIDIA, Vendor.AMD))
 
 
+@pytest.mark.parametrize(("value", "billing"), [("", None), ("owned", Billing.OWNED), ("onDemand", Billing.ON_DEMAND)])
+def test_how_nodes_are_paid_for_is_handed_on(value: str, billing: Billing | None) -> None:
+    settings = Settings.from_environment(environment_of("--set", f"fleet.billing={value}"))
+    assert settings.of_cluster.billing is billing
+
+
 @pytest.mark.parametrize(
     ("name", "value", "fix"),
-    [("PLIMSOLL_OBJECTIVE", "Fast", "Interactive, Balanced, Batch"), ("PLIMSOLL_GPU_VENDORS", "NVIDIA,Intel", "AMD")],
+    [
+        ("PLIMSOLL_OBJECTIVE", "Fast", "Interactive, Balanced, Batch"),
+        ("PLIMSOLL_GPU_VENDORS", "NVIDIA,Intel", "AMD"),
+        ("PLIMSOLL_BILLING", "reserved", "owned or onDemand"),
+        ("PLIMSOLL_BILLING", "kept", "owned or onDemand"),
+    ],
 )
 def test_a_choice_that_does_not_exist_stops_the_operator_with_the_name_the_value_and_the_fix(
     name: str, value: str, fix: str

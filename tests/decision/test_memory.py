@@ -24,7 +24,7 @@ from plimsoll.decision.outcome import Outcome, Outcomes
 from plimsoll.decision.supervisor import PassSupervisor
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint
-from plimsoll.domain.cluster.gpus import GpuType, Price
+from plimsoll.domain.cluster.gpus import Billing, GpuType, Price
 from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.cluster.priorities import Priority
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
@@ -102,6 +102,10 @@ def _first(name: str, value: int) -> Edit:
     return change
 
 
+def _billed(billing: Billing) -> Edit:
+    return lambda world: replace(world, settings=replace(world.settings, billing=billing))
+
+
 EDITS: dict[str, tuple[Edit, ...]] = {
     "held": (
         _nodes(lambda each: replace(each, held=each.allocatable)),
@@ -122,6 +126,7 @@ EDITS: dict[str, tuple[Edit, ...]] = {
     "catalog": (_sold_at(L4, "9.5"), _sold_at(H100, "0.1"), lambda world: replace(world, catalog=())),
     "groups": (_may_grow(H100, "3", None), _may_grow(H100, "4", None), _may_grow(L40S, "1", 2)),
     "quotas": (_limited("team-0", 0), _limited("team-0", 1), _limited("team-1", 2), _limited("team-1", -1)),
+    "billing": (_billed(Billing.ON_DEMAND), _billed(Billing.OWNED)),
     "priorities": (_first("asks", 10), _first("mail", 20), _first("asks", 30)),
 }
 """By part of the world. The last change of each part holds until another one comes, or it is undone."""

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
-from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.cluster.gpus import Billing, Vendor
 from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Request, TotalLoad
+from plimsoll.facts.cluster.billing import with_billing
 from plimsoll.placement.explain import one_node_sentence, rejection_sentence, remedy_sentence
 from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.plan import plan
@@ -85,6 +87,35 @@ CALLS: list[Signed] = [
 @pytest.mark.parametrize(("wanted", "where", "signed"), [call[1:] for call in CALLS], ids=[call[0] for call in CALLS])
 def test_the_choice_is_one_that_is_signed(wanted: Request, where: Fleet, signed: Sequence[tuple[str, int]]) -> None:
     assert chosen(placed(wanted, where).choice) in signed
+
+
+@pytest.mark.parametrize(("wanted", "where", "signed"), [call[1:] for call in CALLS], ids=[call[0] for call in CALLS])
+def test_it_is_signed_as_well_where_idle_nodes_are_paid_for(
+    wanted: Request, where: Fleet, signed: Sequence[tuple[str, int]]
+) -> None:
+    assert chosen(placed(wanted, with_billing(where, (), None)).choice) in signed
+
+
+def test_speed_that_is_paid_for_is_used_sooner() -> None:
+    """The faster card costs one and a half times what the time is worth that its users save."""
+    wanted = request(objective=Objective.INTERACTIVE, constraints=GpuConstraints(max_per_replica=1))
+
+    def where(dear: Decimal) -> Fleet:
+        return fleet(node("h", gpu(H100, price=str(dear)), 8), node("a", gpu(A100, price="1.00"), 8))
+
+    found = {each.gpu.name: each for each in options(wanted, where(Decimal(1))).verdicts if isinstance(each, Option)}
+    saved = found[A100].delay_cost - found[H100].delay_cost
+    assert saved > 0
+    sold = where(Decimal(1) + saved * Decimal("1.5"))
+    taken = {billing: placed(wanted, with_billing(sold, (), billing)) for billing in (None, *Billing)}
+    assert taken[Billing.ON_DEMAND].choice.gpu.name == A100
+    assert {taken[each].choice.gpu.name for each in (None, Billing.OWNED, Billing.ASSUMED_OWNED)} == {H100}
+    slow = refusal(taken[None], A100, 1)
+    assert slow.reason is Reason.SLOWER_FOR_ITS_PRICE
+    assert rejection_sentence(slow).endswith(", and half of these prices: idle nodes are paid for, too")
+    dear = taken[None].choice
+    assert dear.hourly_price == Decimal(1) + saved * Decimal("1.5"), "the bill is the whole price"
+    assert dear.gpu.billing is Billing.ASSUMED_OWNED
 
 
 def test_users_of_all_replicas_together_get_small_cards() -> None:

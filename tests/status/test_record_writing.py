@@ -124,6 +124,7 @@ def test_an_estimate_and_a_placement_are_written_field_by_field() -> None:
         "hourlyPricePerReplica": "3.08",
         "hourlyPrice": "3.08",
         "priceSource": about.decision.choice.gpu.price.source if about.decision.choice.gpu.price else None,
+        "billing": "OnDemand",
         "maxNumSeqs": settings.max_num_seqs,
         "performance": {
             "tpotMilliseconds": round(speed.tpot_seconds * 1000),

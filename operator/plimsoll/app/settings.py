@@ -16,7 +16,7 @@ from plimsoll.adapters.prometheus.questions import USUAL_METRICS, GatewayMetrics
 from plimsoll.app.election import lease_times as times
 from plimsoll.app.election.lease_times import LeaseTimes
 from plimsoll.decision.world import ClusterSettings
-from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.cluster.gpus import Billing, Vendor
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.engines.images import PUBLIC_REGISTRIES, REGISTRIES, EngineImages, registries_in
 from plimsoll.domain.errors import InvalidInput
@@ -34,6 +34,9 @@ _LONGEST_COUNT = 5
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 """Names of a label and of a metric of Prometheus."""
+
+BILLINGS: Mapping[str, Billing] = {"owned": Billing.OWNED, "onDemand": Billing.ON_DEMAND}
+"""By the chart's words."""
 
 _OF_ONE_PROCESS = frozenset(
     {"identity", "standby", "lease_times", "metrics_port", "health_port", "log_level", "cache_dir"}
@@ -73,6 +76,9 @@ class Settings:
 
     gpu_vendors: tuple[Vendor, ...] = ()
     """The vendors whose GPUs deployments without ``spec.gpu.vendors`` may use. Empty: every vendor."""
+
+    billing: Billing | None = None
+    """Whether the dollars of GPU nodes end with their use. None: as their labels and the node groups say."""
 
     learn_from_others: bool = True
     """Whether the memory that engines report also corrects the estimates of other deployments. Without it, each
@@ -178,6 +184,7 @@ class Settings:
             rebalancing_suspended=self.rebalancing_suspended,
             moves_per_hour=self.rebalancing_moves_per_hour,
             move_seconds=self.move_seconds,
+            billing=self.billing,
         )
 
     def digest(self) -> str:
@@ -202,6 +209,7 @@ class Settings:
             approvals=_switch(given, "PLIMSOLL_APPROVALS", default=plain.approvals),
             objective=_objective(given, "PLIMSOLL_OBJECTIVE", plain.objective),
             gpu_vendors=_vendors(given, "PLIMSOLL_GPU_VENDORS"),
+            billing=_billing(given, "PLIMSOLL_BILLING"),
             learn_from_others=_switch(given, "PLIMSOLL_LEARN_FROM_OTHERS", default=plain.learn_from_others),
             rebalancing_suspended=_switch(given, "PLIMSOLL_REBALANCING_SUSPENDED", default=plain.rebalancing_suspended),
             rebalancing_moves_per_hour=_count(
@@ -297,6 +305,13 @@ def _objective(given: Mapping[str, str], name: str, default: Objective) -> Objec
     if text not in set(Objective):
         raise InvalidInput(name, text, f"Write {', '.join(Objective)}.")
     return Objective(text)
+
+
+def _billing(given: Mapping[str, str], name: str) -> Billing | None:
+    text = given.get(name) or ""
+    if text and text not in BILLINGS:
+        raise InvalidInput(name, text, f"Write {' or '.join(BILLINGS)}, or nothing: then it is read from the nodes.")
+    return BILLINGS[text] if text else None
 
 
 def _vendors(given: Mapping[str, str], name: str) -> tuple[Vendor, ...]:

@@ -30,6 +30,7 @@ from plimsoll.decision.world import World
 from plimsoll.domain.cluster.priorities import LOWEST
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
+from plimsoll.facts.cluster.billing import with_billing
 from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.advice.suggestions import Relatives, Suggester, no_relatives
 from plimsoll.placement.demands.demand import Demand
@@ -69,7 +70,8 @@ def decide(
         solver: shares the free GPUs out.
         relatives: finds other checkpoints of a model, for suggestions.
     """
-    return _Pass(_without_placeholders(world), memory, supervisor or PassSupervisor(), solver, relatives).outcomes()
+    known = _billed(_without_placeholders(world))
+    return _Pass(known, memory, supervisor or PassSupervisor(), solver, relatives).outcomes()
 
 
 def _without_placeholders(world: World) -> World:
@@ -79,6 +81,11 @@ def _without_placeholders(world: World) -> World:
     """
     lowest = min((each.asked.priority.evicts_below for each in world.deployments), default=LOWEST)
     return replace(world, fleet=world.fleet.for_pods_of(lowest))
+
+
+def _billed(world: World) -> World:
+    """Return the world with what is known, or believed, of how its nodes are paid for."""
+    return replace(world, fleet=with_billing(world.fleet, world.groups, world.settings.billing))
 
 
 @dataclass(slots=True)

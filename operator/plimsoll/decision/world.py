@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from plimsoll.decision.deployment import Deployment
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.gpus import Billing, GpuType
 from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
@@ -24,12 +24,14 @@ class ClusterSettings:
         rebalancing_suspended: whether the live loop decides nothing.
         moves_per_hour: the most moves of all deployments in an hour.
         move_seconds: the least time that new replicas have until they serve.
+        billing: whether the dollars of a node end with its use; None: as its labels and the node groups say.
     """
 
     learns_from_others: bool = True
     rebalancing_suspended: bool = False
     moves_per_hour: int = 12
     move_seconds: float = LEAST_SECONDS
+    billing: Billing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,7 +280,9 @@ def _speeds(figures: Figures) -> str:
 
 def _slower(figures: Figures) -> str:
     saved = f"fits at {_price(figures, 'price')} while the choice costs {_price(figures, 'best_price')}"
-    return f"{saved}{_speeds(figures)}; spec.objective counts the time of users as {_price(figures, 'worth')}"
+    paid = {"both": ", and half of these prices", "best": ", and half of the price of the choice"}
+    half = f"{paid[str(figures['paid'])]}: idle nodes are paid for, too" if "paid" in figures else ""
+    return f"{saved}{_speeds(figures)}; spec.objective counts the time of users as {_price(figures, 'worth')}{half}"
 
 
 def _promise_not_sure(figures: Figures) -> str:

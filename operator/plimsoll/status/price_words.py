@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import groupby
 from types import MappingProxyType
 
-from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.gpus import Billing, CapacityType
 from plimsoll.domain.public_words import PriceDoubt
 from plimsoll.domain.units import counted, format_price
 from plimsoll.facts.prices.remarks import PriceRemark
@@ -16,6 +16,17 @@ _NAMED = 6
 """How many cards a summary names."""
 
 Figures = Mapping[str, int | str]
+
+
+_PAID: Mapping[str, str] = {
+    Billing.OWNED.value: "; half of it counts, as fleet.billing is owned",
+    Billing.ASSUMED_OWNED.value: "; half of it counts, as nothing is known that removes idle nodes",
+}
+
+
+def billing_words(billing: str | None) -> str:
+    """Return what ``status.placement.billing`` means for a price, to follow it; empty if the whole price counts."""
+    return _PAID.get(billing or "", "")
 
 
 def remark_sentence(remark: PriceRemark) -> str:

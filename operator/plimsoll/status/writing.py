@@ -217,6 +217,7 @@ def _placement(report: Report, decision: Decision, choice: Option) -> Fields:
         "hourly_price_per_replica": None if price is None else format_price(price),
         "hourly_price": _total_price(decision),
         "price_source": choice.gpu.price_source,
+        "billing": None if price is None else choice.gpu.billing.value,
         "max_num_seqs": choice.replica_limits.sequences,
         "performance": _performance(decision, choice),
         "host": _host(decision, choice),

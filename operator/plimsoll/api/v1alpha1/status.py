@@ -161,6 +161,10 @@ class PlacementStatus(StatusModel):
     hourly_price_per_replica: str | None = optional("US dollars per hour of one replica, if the price is known.")
     hourly_price: str | None = optional("US dollars per hour of all replicas.")
     price_source: str | None = optional("Source of the price.")
+    billing: str | None = optional(
+        "OnDemand, if the dollars of the nodes end with their use. Owned (fleet.billing says it) or AssumedOwned "
+        "(nothing is known that removes idle nodes), if the nodes are paid for whoever uses them: then half counts."
+    )
     max_num_seqs: int | None = optional(
         "Requests that one replica serves at the same time, on all its engines: at least concurrency, and "
         "as many more as its KV cache holds within the latency limit."

@@ -33,7 +33,7 @@ from plimsoll.app.exports.replaying import StoredCluster
 from plimsoll.app.review.deciding import new_decider, node_pools_note, prices_note
 from plimsoll.app.review.looking import Look, look, operator_settings
 from plimsoll.app.review.values import Means
-from plimsoll.app.settings import Settings
+from plimsoll.app.settings import BILLINGS, Settings
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.app.watch.store import key_of
 from plimsoll.domain.engines.images import NO_REGISTRIES, REGISTRIES
@@ -193,6 +193,7 @@ def environment_of(settings: Settings) -> Mapping[str, str]:
         "PLIMSOLL_READ_ALL_PODS": _switch(on=settings.read_all_pods),
         "PLIMSOLL_NODE_GROUPS": settings.node_groups,
         "PLIMSOLL_READ_NODE_POOLS": _switch(on=settings.read_node_pools),
+        "PLIMSOLL_BILLING": next((word for word, each in BILLINGS.items() if each is settings.billing), ""),
         "PLIMSOLL_OBJECTIVE": settings.objective.value,
         "PLIMSOLL_GPU_VENDORS": ",".join(vendor.value.upper() for vendor in settings.gpu_vendors),
         "PLIMSOLL_LEARN_FROM_OTHERS": "" if settings.learn_from_others else "false",

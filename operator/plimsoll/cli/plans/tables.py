@@ -26,6 +26,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.units import GIB, counted
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.explain import unhealthy_words
+from plimsoll.status.price_words import billing_words
 
 _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
 
@@ -83,7 +84,8 @@ def _print_messages(console: Console, title: str, messages: Sequence[str]) -> No
 def _print_placement(console: Console, placement: PlacementStatus) -> None:
     each, source = placement.hourly_price_per_replica, placement.price_source
     if each is not None:
-        console.print(f"Price: ${each}/h for one replica ({source}).", highlight=False, markup=False)
+        paid = billing_words(placement.billing)
+        console.print(f"Price: ${each}/h for one replica ({source}){paid}.", highlight=False, markup=False)
     if placement.host is not None:
         console.print(_host(placement.host), highlight=False, markup=False)
     console.print(f"Each replica runs up to {_at_once(placement)}.", highlight=False)

@@ -98,6 +98,7 @@ class Row:
     figures: Figures | None = None
     hourly_price: str | None = None
     price_source: str | None = None
+    billing: str | None = None
     summary: str = ""
     ready: Word | None = None
     stalled: Word | None = None
@@ -149,6 +150,7 @@ def row_of(body: Body) -> Row:
         figures=None if status.estimate is None else figures_of_status(status.estimate),
         hourly_price=None if placement is None else placement.hourly_price,
         price_source=None if placement is None else placement.price_source,
+        billing=None if placement is None else placement.billing,
         summary=status.replicas_summary or "",
         ready=conditions.get(READY),
         stalled=conditions.get(STALLED),

@@ -139,6 +139,23 @@ class CapacityType(StrEnum):
     SPOT = "spot"
 
 
+class Billing(StrEnum):
+    """Whether a node's dollars end with its use, and how that is known.
+
+    ``ON_DEMAND``: somebody removes the node when nothing runs on it. ``OWNED``: the admin says that it stays, and
+    ``ASSUMED_OWNED``: nothing is known that removes it. Either way the hour is paid for whoever uses it.
+    """
+
+    ON_DEMAND = "OnDemand"
+    OWNED = "Owned"
+    ASSUMED_OWNED = "AssumedOwned"
+
+    @property
+    def ends_with_use(self) -> bool:
+        """Whether an hour costs nothing if nothing runs."""
+        return self is Billing.ON_DEMAND
+
+
 class PriceBasis(StrEnum):
     """How the figure of a market price was found.
 
@@ -243,7 +260,7 @@ class GpuType:
     costs less than a slower one for servers.
     ``architecture`` is that of the hosts of a card on one board with its CPU (Grace: ``arm64``); empty for other cards.
     ``capacity`` is how its nodes are paid for: a card on spot nodes is a type of its own
-    (:mod:`plimsoll.domain.cluster.spot`).
+    (:mod:`plimsoll.domain.cluster.spot`). ``billing`` is whether an hour of its nodes costs less if nothing runs.
     """
 
     name: str
@@ -264,6 +281,7 @@ class GpuType:
     family: str = ""
     architecture: str = ""
     capacity: CapacityType = CapacityType.ON_DEMAND
+    billing: Billing = Billing.ON_DEMAND
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

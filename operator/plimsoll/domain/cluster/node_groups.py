@@ -59,7 +59,7 @@ class NodeGroup:
         """Return how many nodes may still be added; None without a limit."""
         if self.most_gpus is None:
             return None
-        present = sum(node.allocatable for node in fleet.nodes if self._has(node))
+        present = sum(node.allocatable for node in fleet.nodes if self.has(node))
         return max(0, self.most_gpus - present) // self.gpus
 
     def nodes_to_wake(self, fleet: Fleet, awaited: int) -> int:
@@ -67,7 +67,7 @@ class NodeGroup:
         price, most = self.usd_per_hour, self.most_usd_per_hour
         if most is None or price is None:
             return 0
-        present = sum(self._has(node) for node in fleet.nodes)
+        present = sum(self.has(node) for node in fleet.nodes)
         affordable = int(most // price) - present - awaited if price else 0
         left = self.nodes_left(fleet)
         return max(0, affordable if left is None else min(affordable, left - awaited))
@@ -78,7 +78,8 @@ class NodeGroup:
         taken = {label for node in fleet.nodes if card_name(node.gpu.name) != card for label in node.labels}
         return next((label for label in self.labels if label not in taken), None)
 
-    def _has(self, node: GpuNode) -> bool:
+    def has(self, node: GpuNode) -> bool:
+        """Whether a node of the cluster is one of the group."""
         if self.members:
             return set(self.members) <= set(node.labels)
         alike = (card_name(node.gpu.name), node.allocatable) == (card_name(self.gpu.name), self.gpus)

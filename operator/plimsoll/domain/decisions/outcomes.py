@@ -34,6 +34,17 @@ NARROWING = Decimal("0.1")
 than that is less than the difference between the prices of two providers."""
 
 
+PAID_PART = Decimal("0.5")
+"""The part of the price that counts on nodes that are paid for whoever uses them. Nothing is spent there. But who comes
+next may need the GPU, and then pays the price of another one: that happens every second time. A choice of this project:
+nobody has counted it. Deployments that are there need no such guess, because all are placed together."""
+
+
+def counted_price(gpu: GpuType, price: Decimal | None) -> Decimal | None:
+    """Return the part of a price on nodes with this GPU type that counts when options are compared."""
+    return price if price is None or gpu.billing.ends_with_use else price * PAID_PART
+
+
 class ReplicaShape(NamedTuple):
     """The pods of one replica, alike and each whole on one node, and the GPUs of each."""
 
@@ -487,10 +498,17 @@ class Option:
 
     @property
     def weighed_price(self) -> Decimal | None:
-        """The price by which options are compared: an fp8 cache must save more than a tenth of the bill."""
-        if self.hourly_price is None or not self.has_narrow_cache:
-            return self.hourly_price
-        return self.hourly_price / (1 - NARROWING)
+        """The price by which options are compared.
+
+        An fp8 cache must save more than a tenth of it, and a part counts on nodes that are paid for in any case.
+        """
+        price = counted_price(self.gpu, self.hourly_price)
+        return price if price is None or not self.has_narrow_cache else price / (1 - NARROWING)
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether its nodes are paid for whoever uses them."""
+        return not self.gpu.billing.ends_with_use
 
     @property
     def doubts(self) -> int:

@@ -228,6 +228,12 @@ def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
     return None if price is None else price.usd_per_hour * split.gpus
 
 
+def avoidable_price(gpu: GpuType, split: Split) -> Decimal | None:
+    """Return the US dollars an hour that end when a replica leaves its nodes; None if the type has no price."""
+    price = hourly_price(gpu, split)
+    return price if price is None or gpu.billing.ends_with_use else Decimal(0)
+
+
 def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> Rejection:
     return Rejection(candidate.gpu.name, candidate.target.split, reason, numbers)
 

@@ -17,13 +17,11 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate, candidates
 from plimsoll.placement.options.feasibility import judge
 from plimsoll.placement.options.nodes import sight
+from plimsoll.placement.options.verdicts import price_of
 
 MOST_SIZES = 5
 """The most sizes that are compared: each has its own table of options. They are the cheapest ones, the one with the
 fewest replicas, and the one with the smallest, which fit on the most GPU types."""
-
-UNPRICED = 1_000.0
-"""US dollars an hour assumed for a GPU without a price, so that it is taken only if nothing else is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +100,7 @@ def _fewest(request: Request, total: TotalLoad, candidate: Candidate, fleet: Fle
         else:
             low = middle + 1
     found = option(high) or smallest
-    price = UNPRICED * found.split.gpus if found.hourly_price is None else float(found.hourly_price)
-    return smallest.doubts, high * (price + float(found.delay_cost)), high
+    return smallest.doubts, high * price_of(found), high
 
 
 def _is_at_least(request: Request, option: Option | None, doubts: int) -> bool:

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Split, counted_price
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.explain import place_words
@@ -21,6 +21,9 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate
 from plimsoll.placement.options.feasibility import hourly_price, judge_all
 from plimsoll.placement.options.nodes import sight
+
+UNPRICED = 1_000.0
+"""US dollars an hour assumed for a GPU without a price, so that it is taken only if nothing else is left."""
 
 NO_PRICE = Decimal("Infinity")
 """Types without a price rank behind all priced types, so that an unknown cost is never the first choice."""
@@ -44,8 +47,14 @@ def preference(gpu: GpuType, split: Split, price: Decimal | None) -> Preference:
 
 
 def preference_at(candidate: Candidate) -> Preference:
-    """Return the same sort key for a candidate at its list price."""
-    return preference(candidate.gpu, candidate.split, hourly_price(candidate.gpu, candidate.split))
+    """Return the same sort key for a candidate by its price alone."""
+    price = hourly_price(candidate.gpu, candidate.split)
+    return preference(candidate.gpu, candidate.split, counted_price(candidate.gpu, price))
+
+
+def price_of(option: Option) -> float:
+    """Return the cost of a replica by which options are compared, in US dollars an hour."""
+    return UNPRICED * option.split.gpus + float(option.delay_cost) if option.cost is None else float(option.cost)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from plimsoll.placement.demands.rehoming import is_closed
 from plimsoll.placement.ledger import Ledger, charged, quota_room, short_in, use_at
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate, candidates, splits_for
-from plimsoll.placement.options.feasibility import judge, judge_load, may_fit
+from plimsoll.placement.options.feasibility import avoidable_price, judge, judge_load, may_fit
 from plimsoll.placement.options.nodes import eligible_nodes, host_need, unhealthy_here
 from plimsoll.placement.options.verdicts import NO_PRICE, Options, options, preference_at, rank
 from plimsoll.placement.places.warnings import warnings_for
@@ -174,8 +174,9 @@ def _not_preferred(choice: Option, kept: Option, movable: int) -> Rejection:
     """Return why a candidate is not moved to. ``movable`` is how many replicas could move to it now."""
     if (choice.doubts, rank(choice)) > (kept.doubts, rank(kept)):
         return less_preferred(choice, kept)
-    if movable and choice.hourly_price is not None and kept.hourly_price is not None:
-        saved = (kept.hourly_price - choice.hourly_price) * movable
+    now, there = avoidable_price(kept.gpu, kept.split), avoidable_price(choice.gpu, choice.split)
+    if movable and now is not None and there is not None:
+        saved = (now - there) * movable
         if saved > 0:
             return _kept_to_avoid_move(choice, saved, move_charge(kept.hourly_price) * movable)
     return _not_moved_to(choice)
@@ -205,7 +206,10 @@ def less_preferred(choice: Option, best: Option) -> Rejection:
         return declined(choice, Reason.NARROW_CACHE_SAVES_LITTLE, numbers)
     if prices[0] < prices[1] and choice.delay_cost > best.delay_cost:
         worth = ("worth", exact_price(choice.delay_cost - best.delay_cost))
-        return declined(choice, Reason.SLOWER_FOR_ITS_PRICE, (*_prices(choice, best), *_speeds(choice, best), worth))
+        paid = [("paid", "both" if choice.is_paid else "best")] if best.is_paid else []
+        return declined(
+            choice, Reason.SLOWER_FOR_ITS_PRICE, (*_prices(choice, best), *_speeds(choice, best), worth, *paid)
+        )
     return _costs_more(choice, best)
 
 

@@ -21,7 +21,7 @@ from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.rehoming import still_open
 from plimsoll.placement.ledger import Ledger, use_at
 from plimsoll.placement.options.nodes import eligible_nodes, host_need
-from plimsoll.placement.options.total_load import UNPRICED
+from plimsoll.placement.options.verdicts import price_of
 
 Place = tuple[str, Split]
 
@@ -303,11 +303,6 @@ def open_options(demand: Demand, fleet: Fleet, ledger: Ledger) -> list[Option]:
         for each in still_open(demand.options.verdicts, demand.excluded)
         if ledger.has_room(eligible_nodes(request, fleet, each.gpu.name), each.split.shape, host_need(request, each))
     ]
-
-
-def price_of(option: Option) -> float:
-    """Return the cost of a replica by which options are compared, in US dollars an hour."""
-    return UNPRICED * option.split.gpus + float(option.delay_cost) if option.cost is None else float(option.cost)
 
 
 def wanted(demand: Demand) -> int:

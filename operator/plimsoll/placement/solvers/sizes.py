@@ -27,11 +27,11 @@ from plimsoll.placement.demands.pools import count
 from plimsoll.placement.demands.rehoming import still_open
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.ledger import Ledger, Taken, taken_between
-from plimsoll.placement.options.total_load import UNPRICED, Size
-from plimsoll.placement.options.verdicts import rank
+from plimsoll.placement.options.total_load import Size
+from plimsoll.placement.options.verdicts import UNPRICED, price_of, rank
 from plimsoll.placement.places.place import room_of
 from plimsoll.placement.solvers.formulation import MIXING
-from plimsoll.placement.solvers.problem import open_options, price_of
+from plimsoll.placement.solvers.problem import open_options
 from plimsoll.placement.solvers.protocol import Award, Solver, Stock
 from plimsoll.placement.solvers.turn import Turn
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from plimsoll.placement.costs import move_charge
 from plimsoll.placement.demands.pools import Decision, Tenant, serving
-from plimsoll.placement.options.feasibility import hourly_price
+from plimsoll.placement.options.feasibility import avoidable_price
 from plimsoll.placement.options.verdicts import NO_PRICE
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import times_of
@@ -62,11 +62,11 @@ def cheaper_place(
 
 
 def bill_of(tenant: Tenant, market: Market) -> Decimal | None:
-    """Return US dollars an hour of all replicas; None if a price is not known, or nothing runs."""
+    """Return the US dollars an hour that end with all replicas; None if a price is not known, or nothing ends."""
     prices = []
     for pool in serving(tenant.pools):
         gpu = market.stock.fleet.named(pool.gpu_type)
-        price = None if gpu is None else hourly_price(gpu, pool.split)
+        price = None if gpu is None else avoidable_price(gpu, pool.split)
         if price is None:
             return None
         prices.append(price * pool.replicas)
@@ -166,6 +166,6 @@ def _expected(site: Site, missed: Figure, rate: float) -> float:
 
 
 def _by_promise(found: Faster) -> tuple[object, ...]:
-    bill = found.site.bill(found.replicas)
+    bill = _weighed(found.site).bill(found.replicas)
     gpus = found.site.place[1].gpus * found.replicas
     return found.site.doubts, NO_PRICE if bill is None else bill, gpus, found.site.place

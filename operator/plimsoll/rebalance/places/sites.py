@@ -11,6 +11,7 @@ from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.demands.pools import Place, Tenant, pool_name, serving
+from plimsoll.placement.options.feasibility import avoidable_price
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of, model_of, spare_use
 from plimsoll.rebalance.law.wishes import TOLERANCE
@@ -28,7 +29,7 @@ class Site:
         lengths: of the requests.
         slowness: the measured time of a token over the model's: learned there, or expected from what was learned here.
         hope: the part of what the model says that a replica has shown with a long queue; 1: all of it.
-        price: US dollars an hour of one replica; None: not known.
+        price: the US dollars an hour that end when a replica leaves; None: not known.
         option: the place as a solver knows it; None for the place where the replicas are now.
         startup_seconds: the start-up to expect. Those of other places are not known, so all have the one of this place.
     """
@@ -81,7 +82,7 @@ def sites_elsewhere(
     try:
         for option in market.options(tenant.request, tuple(each.place for each in tenant.left)):
             if option.target.place == here.place and here.place not in own:
-                yield replace(here, price=option.hourly_price, option=option)
+                yield replace(here, price=avoidable_price(option.gpu, option.split), option=option)
             model = None if option.target.place in {*own, here.place} else model_at(tenant.request, option)
             if model is not None:
                 yield Site(
@@ -90,7 +91,7 @@ def sites_elsewhere(
                     _lengths_at(here, model.kv_tokens),
                     memory.slowness_at(pool_name(*option.target.place)),
                     here.hope,
-                    option.hourly_price,
+                    avoidable_price(option.gpu, option.split),
                     option,
                     here.startup_seconds,
                 )

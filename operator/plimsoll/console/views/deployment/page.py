@@ -25,6 +25,7 @@ from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.status.places import split_of
+from plimsoll.status.price_words import billing_words
 from plimsoll.status.reading import read, whole_status
 
 Body = Mapping[str, Any]
@@ -94,7 +95,7 @@ def _facts(status: InferenceDeploymentStatus, row: Row, body: Body) -> Iterator[
     yield Fact("Load", _load(body))
     if status.placement is not None:
         yield Fact("Engine", f"{_engine_title(body)} {_engine(status.placement.engine)}")
-        source = f", from {row.price_source}" if row.price_source else ""
+        source = f"{f', from {row.price_source}' if row.price_source else ''}{billing_words(row.billing)}"
         yield Fact("Price", f"${row.hourly_price}/h for all replicas{source}" if row.hourly_price else "unknown")
     yield from _speed(status)
     yield Fact("Decided", _decided(status, row))
