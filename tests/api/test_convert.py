@@ -108,6 +108,21 @@ def test_what_the_spec_leaves_open_is_the_clusters_choice() -> None:
     assert other.constraints.vendors == (Vendor.NVIDIA,)
 
 
+@pytest.mark.parametrize(
+    ("wishes", "least"),
+    [
+        ({}, 0),
+        ({"gpu": {"capacityTypes": ["Spot"]}}, 0),
+        ({"gpu": {"capacityTypes": ["OnDemand"]}}, 0),
+        ({"gpu": {"capacityTypes": ["OnDemand", "Spot"]}}, 1),
+        ({"gpu": {"capacityTypes": ["Spot", "OnDemand"]}, "rebalancing": {"minReplicas": 3}}, 3),
+        ({"gpu": {"capacityTypes": ["Spot", "OnDemand"]}, "objective": "Batch"}, 0),
+    ],
+)
+def test_who_permits_both_capacity_types_keeps_some_replicas_off_spot_nodes(wishes: dict[str, Any], least: int) -> None:
+    assert to_request(deployment(**wishes), model()).least_on_demand == least
+
+
 def test_the_live_loops_number_outweighs_the_specs() -> None:
     assert to_request(deployment(replicas=2), model(), replicas=5).replicas == 5
     assert to_request(deployment(replicas=2), model(), replicas=0).replicas == 0

@@ -79,6 +79,7 @@ from plimsoll.engines.vllm.memory.laws.laws import NEWEST_VERSION, OLDEST_VERSIO
 from plimsoll.engines.vllm.releases import support
 from plimsoll.engines.vllm.releases.options import SINCE
 from plimsoll.facts.prices.remarks import OLDEST_DAYS
+from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.advice import suggestions
 from plimsoll.placement.advice.suggestions import MOST_SUGGESTIONS
 from plimsoll.placement.demands import clocks, failed_moves
@@ -98,7 +99,6 @@ from plimsoll.rebalance.signals import forecast, traffic
 from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS, MISSED_SCRAPES, OLDEST_SAMPLE_SECONDS
 from plimsoll.rebalance.state.decisions import LoopDecision
 from plimsoll.rebalance.state.memory import (
-    FIRST_STARTUP_SECONDS,
     LEAST_STUCK_SECONDS,
     LONGEST_GAP_SECONDS,
     STUCK_STARTUPS,

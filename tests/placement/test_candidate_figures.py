@@ -9,6 +9,7 @@ from typing import Any
 
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.domain.cluster.limit_ranges import LimitRange
 from plimsoll.domain.cluster.spot import spot_type
@@ -119,6 +120,14 @@ def beyond_quota() -> Scene:
     return request(), ONE_H100, decision.rejections
 
 
+def too_many_on_spot() -> Scene:
+    both = GpuConstraints(capacities=(CapacityType.ON_DEMAND, CapacityType.SPOT))
+    wanted = request(constraints=both, least_on_demand=1)
+    where = fleet(replace(node("s", H100, 1), gpu=spot_type(gpu(H100))))
+    (decision,) = plan([tenant(wanted)], where)
+    return wanted, where, decision.rejections
+
+
 def scarce() -> Scene:
     def priced(kind: str, gpus: int, price: str) -> GpuNode:
         return node(kind, gpu(kind, price=price), gpus)
@@ -158,6 +167,7 @@ SCENES: dict[Reason, Callable[[], Scene]] = {
     Reason.SPOT_NOT_ASKED: lambda: chosen_from(
         request(), fleet(node("h", H100, 1), replace(node("s", H100, 1), gpu=spot_type(gpu(H100))))
     ),
+    Reason.TOO_MANY_ON_SPOT: too_many_on_spot,
     Reason.SLOWER_FOR_ITS_PRICE: lambda: chosen_from(
         request(LLAMA_70B_FP8, context=8192, concurrency=16), fleet(node("h", H100, 2), node("l4", L4))
     ),

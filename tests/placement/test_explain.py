@@ -342,6 +342,15 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         ),
     ),
     (
+        Reason.TOO_MANY_ON_SPOT,
+        {"price": "1.10", "least": 2},
+        (
+            "fits at $1.10/h on spot nodes, which the cloud may take back at any time; 2 replicas at least stay on "
+            "nodes on demand (spec.rebalancing.minReplicas says how many, spec.gpu.capacityTypes with Spot alone "
+            "permits all)"
+        ),
+    ),
+    (
         Reason.SLOWER_FOR_ITS_PRICE,
         {"price": "4.62", "best_price": "12.31", "tpot": 118, "best_tpot": 19, "worth": "9.91"},
         (

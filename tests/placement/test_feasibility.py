@@ -454,6 +454,7 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
         Reason.PROMISE_NOT_SURE,
         Reason.SPEED_NOT_MEASURED,
         Reason.SPOT_NOT_ASKED,
+        Reason.TOO_MANY_ON_SPOT,
         Reason.SLOWER_FOR_ITS_PRICE,
         Reason.PLACEMENT_KEPT,
         Reason.KEPT_TO_AVOID_MOVE,

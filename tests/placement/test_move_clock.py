@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.clocks import (
     DOWNLOAD_BYTES_PER_SECOND,
     LEAST_SECONDS,
@@ -15,7 +16,6 @@ from plimsoll.placement.demands.clocks import (
     seconds_for_move,
     trusted,
 )
-from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 
 NOW = 1_800_000_000.0
 CLOCK = MoveClock(("a",), NOW - 100, NOW + 800, "s")

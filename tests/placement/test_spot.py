@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,11 @@ from plimsoll.domain.decisions.observations import EngineKind
 from plimsoll.domain.decisions.outcomes import Option, Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides
-from plimsoll.placement.demands.pools import Decision, Pool
+from plimsoll.placement.demands.pools import Decision, Pool, pool_name
 from plimsoll.placement.plan import plan
+from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver
+from plimsoll.placement.solvers.greedy import solve_greedily
+from tests.support.other_places import plan_of
 from tests.support.planning import A100, H100, fleet, gpu, node, placed, pool, refusals, request, tenant, unplaceable
 
 H100_SPOT = "h100-sxm-80gb-spot"
@@ -142,6 +146,90 @@ def test_engines_on_spot_nodes_teach_those_on_other_nodes() -> None:
     assert len(kinds) == 1
     failed = request(failed_starts=((H100, Split(1)),))
     assert {refusals(placed(failed, BOTH))[kind, 1] for kind in (H100, H100_SPOT)} == {Reason.START_FAILED}
+
+
+SHARED: dict[str, Any] = {"constraints": only(STAYS, SPOT), "least_on_demand": 1}
+
+
+def spread(decision: Decision) -> dict[str, int]:
+    return {each.gpu_type: each.replicas for each in decision.pools if each.state.value == "Active" and each.replicas}
+
+
+def running(stays: int, on_spot: int) -> list[Pool]:
+    """Pools that serve on both."""
+    first = replace(pool(H100, replicas=stays), target=replace(pool(H100).target, capacity=STAYS))
+    other = replace(
+        pool(H100, replicas=on_spot),
+        name=pool_name(H100_SPOT, Split(1)),
+        target=replace(pool(H100).target, gpu_type=H100_SPOT, capacity=SPOT),
+    )
+    return [each for each in (first, other) if each.replicas]
+
+
+class TestAShareOnSpotNodes:
+    """Who permits both capacity types keeps some replicas on nodes that no cloud takes back."""
+
+    @pytest.mark.parametrize(("replicas", "least"), [(1, 1), (2, 1), (5, 1), (5, 2), (2, 3)])
+    def test_all_but_the_least_are_on_the_cheaper_nodes(self, replicas: int, least: int) -> None:
+        wanted = request(replicas=replicas, constraints=only(STAYS, SPOT), least_on_demand=least)
+        free = request(name="free", replicas=2, constraints=only(SPOT))
+        other, found = plan([tenant(wanted), tenant(free)], BOTH)
+        expected = {H100: min(replicas, least), H100_SPOT: max(0, replicas - least)}
+        assert spread(found) == {name: number for name, number in expected.items() if number}
+        assert spread(other) == {H100_SPOT: 2}, "the limit is the deployment's own"
+
+    @pytest.mark.parametrize("solver", [DEFAULT_SOLVER, solve_greedily], ids=["together", "in turn"])
+    @pytest.mark.parametrize("gpus", [0, 1, 2, 4, 8])
+    @pytest.mark.parametrize("least", [1, 2, 4])
+    def test_no_solver_puts_more_there(self, solver: Solver, gpus: int, least: int) -> None:
+        wanted = [
+            tenant(request(name=name, replicas=4, constraints=only(STAYS, SPOT), least_on_demand=least))
+            for name in ("one", "two")
+        ]
+        for found in plan(wanted, fleet(on_demand(gpus=gpus), spot()), solver=solver):
+            assert spread(found).get(H100_SPOT, 0) <= 4 - least
+
+    def test_nothing_waits_for_spot_nodes_that_are_not_there(self) -> None:
+        decision = decided(fleet(on_demand(gpus=8)), replicas=4, **SHARED)
+        assert (spread(decision), decision.missing) == ({H100: 4}, 0)
+
+    def test_who_finds_no_node_on_demand_waits_for_one_and_the_reason_says_so(self) -> None:
+        decision = decided(fleet(on_demand(held=8), spot()), replicas=3, **SHARED)
+        assert (spread(decision), decision.missing) == ({H100_SPOT: 2}, 1)
+        alone = decided(fleet(on_demand(held=8), spot()), replicas=1, **SHARED)
+        assert alone.missing == 1
+        assert Reason.TOO_MANY_ON_SPOT in {each.reason for each in alone.rejections}
+
+    def test_what_runs_on_spot_nodes_stays_and_the_next_replica_goes_elsewhere(self) -> None:
+        there = fleet(on_demand(), spot(held=3))
+        assert spread(decided(there, *running(0, 3), replicas=3, **SHARED)) == {H100_SPOT: 3}
+        assert spread(decided(there, *running(0, 3), replicas=4, **SHARED)) == {H100_SPOT: 3, H100: 1}
+
+    @pytest.mark.parametrize(
+        ("before", "replicas", "after"),
+        [((1, 4), 3, {H100: 1, H100_SPOT: 2}), ((3, 2), 3, {H100: 1, H100_SPOT: 2}), ((1, 4), 1, {H100: 1})],
+    )
+    def test_the_replica_on_demand_is_the_last_to_go(
+        self, before: tuple[int, int], replicas: int, after: dict[str, int]
+    ) -> None:
+        where = fleet(on_demand(held=before[0]), spot(held=before[1]))
+        assert spread(decided(where, *running(*before), replicas=replicas, **SHARED)) == after
+
+    def test_more_replicas_of_the_live_loop_keep_the_share(self) -> None:
+        where = fleet(on_demand(held=1), spot(held=2))
+        wanted = tenant(request(replicas=3, **SHARED), *running(1, 2))
+        asked = plan_of(wanted, where).what_if(wanted.request.key)
+        answer = asked.ask(replace(wanted, request=wanted.request.with_replicas(5)))
+        assert spread(answer.decision) == {H100: 1, H100_SPOT: 4}
+
+
+@pytest.mark.parametrize(("objective", "taken"), [(Objective.BALANCED, H100), (Objective.BATCH, H100_SPOT)])
+def test_a_spot_node_must_save_more_than_its_interruptions_cost(objective: Objective, taken: str) -> None:
+    """Eight people who wait five minutes a day are worth 5.6 cents an hour if ``Balanced``."""
+    wanted = request(constraints=only(STAYS, SPOT), objective=objective)
+    near = fleet(on_demand(price="2.97"), spot(price="2.97"))
+    assert placed(wanted, near).choice.gpu.name == taken
+    assert placed(wanted, fleet(on_demand(price="2.50"), spot(price="2.50"))).choice.gpu.name == H100_SPOT
 
 
 class TestRunningPools:

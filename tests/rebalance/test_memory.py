@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.memory import (
-    FIRST_STARTUP_SECONDS,
     LONGEST_GAP_SECONDS,
     MOST_WRONG,
     Learned,

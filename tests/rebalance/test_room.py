@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from plimsoll.domain.decisions.outcomes import Split, Target
 from plimsoll.domain.decisions.proposals import Change, Proposal, ProposalReason, Share
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Decision, as_it_is
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import Room, WhatIf
 from plimsoll.rebalance.decide import Decided, decide
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Wait
-from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS, LoopMemory
+from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence

@@ -136,6 +136,7 @@ class Reason(StrEnum):
     TOO_SLOW = "TooSlow"
     PROMISE_NOT_SURE = "PromiseNotSure"
     SPOT_NOT_ASKED = "SpotNotAsked"
+    TOO_MANY_ON_SPOT = "TooManyOnSpot"
     SPEED_NOT_MEASURED = "SpeedNotMeasured"
     SLOWER_FOR_ITS_PRICE = "SlowerForItsPrice"
     COSTS_MORE = "CostsMore"

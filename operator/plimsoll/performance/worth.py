@@ -45,6 +45,13 @@ PER_PART = Decimal("0.01")
 """The part of the price that each further stage or engine of a replica counts if anybody waits, because its requests
 are not always shared evenly. A choice: among near equals, the one with fewer parts comes first."""
 
+FIRST_STARTUP_SECONDS = 300.0
+"""The start-up that is assumed before one was seen. llm-d reports 278 s for one start, with the image, the download
+and the graphs (guides/gke-pod-snapshots)."""
+
+INTERRUPTIONS_PER_DAY = 1
+"""How often a cloud takes a spot node back. A cautious choice of this project: nobody has counted it."""
+
 _MILLISECONDS = 1000
 _PARTS = 10_000
 """Prices have four digits after the point."""
@@ -56,6 +63,21 @@ def parts_charge(objective: Objective, split: Split, price: Decimal | None) -> D
     if price is None or parts == 1 or objective is Objective.BATCH:
         return Decimal(0)
     return price * (parts - 1) * PER_PART
+
+
+def interruption_charge(objective: Objective, requests: float, price: Decimal | None) -> Decimal:
+    """Return US dollars an hour for the interruptions of a replica on spot nodes.
+
+    A start is paid and serves nobody, and the requests of the replica miss their limit by its own size meanwhile.
+
+    Args:
+        objective: the user's.
+        requests: those that the replica serves at the same time.
+        price: US dollars an hour of the replica; None: not known.
+    """
+    hours = INTERRUPTIONS_PER_DAY / 24 * FIRST_STARTUP_SECONDS / 3600
+    cost = hours * (float(price or 0) + requests * SCALES[objective].missed)
+    return Decimal(round(cost * _PARTS)) / _PARTS
 
 
 def delay_cost(objective: Objective, requests: float, found: Performance | None, slo: Slo | None) -> Decimal:

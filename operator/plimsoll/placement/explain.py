@@ -542,6 +542,11 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"costs {_price(f, 'best_price')}; spec.gpu.capacityTypes with Spot permits it"
     ),
     Reason.SPEED_NOT_MEASURED: _not_measured,
+    Reason.TOO_MANY_ON_SPOT: lambda f: (
+        f"fits at {_price(f, 'price')} on spot nodes, which the cloud may take back at any time; "
+        f"{counted(f['least'], 'replica')} at least {agreed(f['least'], 'stays', 'stay')} on nodes on demand "
+        "(spec.rebalancing.minReplicas says how many, spec.gpu.capacityTypes with Spot alone permits all)"
+    ),
     Reason.SLOWER_FOR_ITS_PRICE: _slower,
     Reason.COSTS_MORE: _costs_more,
     Reason.NARROW_CACHE_SAVES_LITTLE: lambda f: (

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, Amounts, HostNeed, HostRoom, times
-from plimsoll.domain.cluster.quota_accounts import is_counted, resource_in
+from plimsoll.domain.cluster.quota_accounts import is_counted, resource_in, spot_account
 from plimsoll.domain.decisions.outcomes import Option, ReplicaShape
 from plimsoll.domain.kubernetes_names import ALL_PODS, CPU_LIMITS, CPU_REQUESTS, MEMORY_LIMITS, MEMORY_REQUESTS, PODS
 from plimsoll.domain.requests.serving import Request
@@ -241,8 +242,11 @@ def use_of(request: Request, resource: str, shape: ReplicaShape, need: HostNeed)
 
 
 def use_at(request: Request, place: Option | Candidate) -> QuotaUse:
-    """Return the amounts that a quota counts for the pods of one replica at a place."""
-    return use_of(request, place.target.resource, place.split.shape, host_need(request, place))
+    """Return the amounts that a quota, or the deployment's own limit of spot nodes, counts for a replica at a place."""
+    use = use_of(request, place.target.resource, place.split.shape, host_need(request, place))
+    if not request.least_on_demand or place.gpu.capacity is not CapacityType.SPOT:
+        return use
+    return replace(use, amounts=(*use.amounts, (spot_account(request.key.name), 1)))
 
 
 def quota_room(request: Request, place: Option | Candidate, ledger: Ledger) -> int | None:

@@ -82,12 +82,13 @@ takes about a KiB, so these take some 55 MiB of the 512 that the chart gives the
 _NEVER_READ = (
     *("key", "replicas", "created", "is_sized"),
     *("cpu_millis", "memory_bytes", "cpu_limit_millis", "memory_limit_bytes", "limit_ranges", "other_limits"),
+    "least_on_demand",
 )
 """Fields of a request on which a cached answer depends only through its basis.
 
-The owner of a request decides its namespace's quota. Its CPU and memory decide which nodes have room. The basis holds
-both wherever an answer depends on room. ``host_allowance`` and ``admission`` hold the figures that a candidate is
-judged by.
+The owner of a request decides its namespace's quota, and ``least_on_demand`` its own limit of spot nodes. Its CPU and
+memory decide which nodes have room. The basis holds all of them wherever an answer depends on room. ``host_allowance``
+and ``admission`` hold the figures that a candidate is judged by.
 """
 
 _what_is_asked = attrgetter(

@@ -19,7 +19,7 @@ from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.advice.suggestions import Relatives, Suggester, no_relatives
-from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.demands.demand import Demand, with_spot_limits
 from plimsoll.placement.demands.pools import Decision, Pool, Tenant
 from plimsoll.placement.demands.promises import keep, promise_of_unplanned, promises_to
 from plimsoll.placement.ledger import Ledger, Quotas
@@ -80,5 +80,5 @@ def stock_for(
     promises = [promise_of_unplanned(pool, fleet) for pool in unplanned]
     for demand in demands:
         promises += promises_to(demand.tenant, fleet)
-    ledger = keep(promises, Ledger.of(fleet, quotas))
+    ledger = keep(promises, Ledger.of(fleet, with_spot_limits(quotas or {}, demands)))
     return Stock(fleet, Ledger(*memo.last.same("stock", (ledger.free, ledger.hosts, ledger.quota))))

@@ -14,10 +14,10 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.model import Task
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import format_gib
+from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.options.feasibility import hourly_price, sized
 from plimsoll.placement.options.sizing import Sized
 from plimsoll.rebalance.law.capacity import ReplicaModel, model_of
-from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.simulation.workload import Workload
 

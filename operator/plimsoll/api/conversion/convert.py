@@ -157,7 +157,7 @@ def to_request(
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
         slo=_slo(spec),
-        objective=defaults.objective if spec.objective is None else Objective(spec.objective.value),
+        objective=_objective(spec, defaults),
         total=_total(spec),
         cpu_limit_millis=_limit(spec, "cpu", 1000),
         memory_limit_bytes=_limit(spec, "memory", 1),
@@ -165,6 +165,7 @@ def to_request(
         other_limits=_others(spec.limits),
         may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
         priority_class=spec.pods.priority_class_name or "",
+        least_on_demand=_least_on_demand(spec, defaults),
         remarks=_remarks(resource),
     )
     check_host_memory(request, spec.pods.resources)
@@ -174,6 +175,18 @@ def to_request(
 def _driver_rules(options: WorkloadOptions, oldest: int | None) -> tuple[NodeRule, ...]:
     least = least_driver(options)
     return (driver_rule(least),) if oldest is not None and oldest < least else ()
+
+
+def _least_on_demand(spec: InferenceDeploymentSpec, defaults: ClusterDefaults) -> int:
+    """Return how many replicas stay off spot nodes if the user permits both capacity types and people wait."""
+    permitted = set(spec.gpu.capacity_types or ()) if spec.gpu is not None else set()
+    if len(permitted) < len(CapacityTypeChoice) or _objective(spec, defaults) is Objective.BATCH:
+        return 0
+    return max(1, spec.rebalancing.min_replicas)
+
+
+def _objective(spec: InferenceDeploymentSpec, defaults: ClusterDefaults) -> Objective:
+    return defaults.objective if spec.objective is None else Objective(spec.objective.value)
 
 
 def _total(spec: InferenceDeploymentSpec) -> TotalLoad | None:

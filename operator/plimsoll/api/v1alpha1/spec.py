@@ -221,7 +221,8 @@ class GpuSpec(ApiModel):
     deny: list[GpuTypeName] | None = optional("GPU types that must not be used.", max_length=64)
     capacity_types: list[CapacityTypeChoice] | None = optional(
         "OnDemand: nodes that stay. Spot: nodes that the cloud may take back at any time. Both: the cheaper one comes "
-        "first. Empty: both, and Spot only if nothing else is free.",
+        "first, and minReplicas replicas, one at least, stay on demand. Empty: both, and Spot only if nothing else is "
+        "free.",
         max_length=2,
     )
     vendors: list[GpuVendor] | None = optional(

@@ -25,9 +25,9 @@ from plimsoll.cli.screen import say, screen
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.requests.serving import Request
+from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.sizing import Sized
-from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.simulation.result import Moment, SimulationResult, Spread, clock, evenly
 from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS, SimulationRun, kind_of_replica

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from plimsoll.console.drawing.timeline import Axis, Curve, area, line, steps
 from plimsoll.console.views.words import UNKNOWN, Fact, count, gib, percent
-from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
+from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.simulation.result import Happening, clock, evenly
 from plimsoll.simulation.workload import PRESETS, Preset

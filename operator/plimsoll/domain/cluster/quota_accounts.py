@@ -27,6 +27,11 @@ def account_of(resource: str, terms: Iterable[tuple[str, tuple[str, ...]]] = ())
     return resource + (_OF + _AND.join(written) if written else "")
 
 
+def spot_account(name: str) -> str:
+    """Return the account of a deployment's own limit: its replicas on spot nodes. No ResourceQuota has such a name."""
+    return f"replicas of {name} on spot nodes"
+
+
 def resource_in(account: str) -> str:
     """Return the resource that an account limits."""
     return account.partition(_OF)[0]

@@ -460,8 +460,8 @@ class Option:
     """A target and the engine settings: everything that defines a replica. ``gpu`` is the target's GPU type.
 
     ``performance`` is the speed at the declared load; None if it is not known. ``delay_cost`` is what the time that
-    users wait is worth, and ``parts_charge`` what several stages or engines count, both in US dollars an hour of one
-    replica. ``is_slow`` means that the user declares no latency and
+    users wait is worth, and ``charges`` what several stages or engines and interruptions of spot nodes count, both in
+    US dollars an hour of one replica. ``is_slow`` means that the user declares no latency and
     the option is too slow for a person who reads along. ``may_break_promise`` means that the declared latency is kept
     by the estimate and not by the upper quarter of its band. ``is_unmeasured`` means that nobody
     has measured the speed of a GPU of this vendor, and the user does not ask for it. ``is_unasked_spot`` means that the
@@ -477,7 +477,7 @@ class Option:
     hourly_price: Decimal | None = None
     performance: Performance | None = None
     delay_cost: Decimal = Decimal(0)
-    parts_charge: Decimal = Decimal(0)
+    charges: Decimal = Decimal(0)
     is_slow: bool = False
     may_break_promise: bool = False
     is_unmeasured: bool = False
@@ -485,7 +485,7 @@ class Option:
     host: HostEstimate = USUAL_HOST
     has_narrow_cache: bool = False
     cost: Decimal | None = field(init=False, repr=False, compare=False)
-    """The sum that options are ranked by: :attr:`weighed_price`, ``delay_cost`` and ``parts_charge``."""
+    """The sum that options are ranked by: :attr:`weighed_price`, ``delay_cost`` and ``charges``."""
     figures: CandidateFigures = field(init=False, repr=False, compare=False)
     """The memory and the price once more. All reasons not to take the option share this one value."""
 
@@ -494,7 +494,7 @@ class Option:
         figures = CandidateFigures(self.estimate, self.hourly_price, self.gpu.price_source)
         object.__setattr__(self, "figures", figures)
         price = self.weighed_price
-        object.__setattr__(self, "cost", None if price is None else price + self.delay_cost + self.parts_charge)
+        object.__setattr__(self, "cost", None if price is None else price + self.delay_cost + self.charges)
 
     @property
     def weighed_price(self) -> Decimal | None:

@@ -130,8 +130,8 @@ class Request:
     ``mounts_alone`` means that pods of different nodes cannot mount one of its volumes at the same time: there is one
     replica at most, and it ends before its successor starts. ``priority_class`` is the name of its pods' PriorityClass,
     which decides the quotas that count them; empty for none. ``limit_ranges`` are those of its namespace, which the API
-    server applies to new pods. ``remarks`` are warnings about the object itself: what its
-    author has to look at.
+    server applies to new pods. ``least_on_demand`` replicas at least stay off spot nodes. ``remarks`` are warnings
+    about the object itself: what its author has to look at.
     """
 
     key: ObjectKey
@@ -166,6 +166,7 @@ class Request:
     has_narrow_cache: bool = False
     priority_class: str = ""
     limit_ranges: tuple[LimitRange, ...] = ()
+    least_on_demand: int = 0
     remarks: tuple[str, ...] = ()
 
     def host_need(self, host: HostEstimate) -> HostNeed:

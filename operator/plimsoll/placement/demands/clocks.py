@@ -13,7 +13,7 @@ from plimsoll.domain.engines.engine_choice import StepLimits
 
 LEAST_SECONDS = 900.0
 """The least time for a move: three times the start-up that is assumed before one was seen
-(:data:`plimsoll.rebalance.state.memory.FIRST_STARTUP_SECONDS`)."""
+(:data:`plimsoll.performance.worth.FIRST_STARTUP_SECONDS`)."""
 
 LONGEST_SECONDS = 86_400.0
 """The longest time for a move. A start that takes a day has failed, whatever was seen before."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.quota_accounts import spot_account
+from plimsoll.domain.cluster.spot import capacity_of
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Reason
@@ -23,7 +27,7 @@ from plimsoll.placement.demands.pools import (
 )
 from plimsoll.placement.demands.rehoming import MOST_AVOIDED, is_closed, is_spent
 from plimsoll.placement.demands.roll_back import rolled_back, settings_restored
-from plimsoll.placement.ledger import NO_USE, QuotaUse, use_of
+from plimsoll.placement.ledger import NO_USE, Quotas, QuotaUse, use_of
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate
 from plimsoll.placement.options.engine_limits import with_more_requests
@@ -185,6 +189,23 @@ def _left_places(demand: Demand, judged: Options) -> tuple[tuple[str, Split], ..
     has_no_place = bool(demand.tenant.pools) and not any(pool.target.place in places for pool in demand.tenant.pools)
     is_all_closed = bool(places) and all(is_closed(demand.excluded, *place) for place in places)
     return () if has_no_place and is_all_closed else demand.excluded
+
+
+def with_spot_limits(quotas: Quotas, demands: Iterable[Demand]) -> Quotas:
+    """Return the quotas, and how many more replicas each deployment may have on spot nodes, if it keeps some off them.
+
+    A deployment of which too many are there already moves none of them away.
+    """
+    limited: dict[str, dict[str, int]] = {}
+    for demand in demands:
+        key, least = demand.request.key, demand.request.least_on_demand
+        if least:
+            there = sum(pool.replicas for pool in demand.kept if capacity_of(pool.gpu_type) is CapacityType.SPOT)
+            most = min(way.request.replicas for way in demand.ways) - least
+            limited.setdefault(key.namespace, dict(quotas.get(key.namespace, {})))[spot_account(key.name)] = max(
+                0, most - there
+            )
+    return {**quotas, **limited} if limited else quotas
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from plimsoll.domain.requests.serving import ObservedCapacity, Request
 from plimsoll.domain.units import exact_price
 from plimsoll.engines.registry import engine_of
 from plimsoll.performance.slo import keeps_surely
-from plimsoll.performance.worth import delay_cost, parts_charge
+from plimsoll.performance.worth import delay_cost, interruption_charge, parts_charge
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate, candidates
 from plimsoll.placement.options.divisibility import replica_refusal
@@ -172,7 +172,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
         hourly_price=price,
         performance=found,
         delay_cost=delay_cost(request.objective, request.shape.concurrency, found, request.slo),
-        parts_charge=parts_charge(request.objective, candidate.target.split, price),
+        charges=_charges(request, candidate, price),
         is_slow=misses_usual(request, found),
         may_break_promise=found is not None and request.slo is not None and not keeps_surely(request.slo, found),
         is_unmeasured=(found is None or found.trust == UNMEASURED) and not asks_for(request, candidate.gpu),
@@ -220,6 +220,13 @@ def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings
         return usual, figures
     lean = engine.lean_settings(request, usual)
     return (usual, figures) if lean is usual or lean == usual else (lean, engine.estimate(request, gpu, split, lean))
+
+
+def _charges(request: Request, candidate: Candidate, price: Decimal | None) -> Decimal:
+    charge = parts_charge(request.objective, candidate.target.split, price)
+    if candidate.gpu.capacity is not CapacityType.SPOT:
+        return charge
+    return charge + interruption_charge(request.objective, request.shape.concurrency, price)
 
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:

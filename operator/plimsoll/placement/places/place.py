@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import HostNeed, HostRoom, is_in_bytes
-from plimsoll.domain.cluster.quota_accounts import resource_in
+from plimsoll.domain.cluster.quota_accounts import resource_in, spot_account
 from plimsoll.domain.decisions.latency import Performance
 from plimsoll.domain.decisions.outcomes import Fit, Option, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.errors import PlimsollError
@@ -41,6 +41,9 @@ def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> 
     shape, gpus = choice.split.shape, choice.split.shape.gpus_per_pod
     left = ledger.quota.get(request.key.namespace, {})
     for resource, asked in short_in(left, use_at(request, choice)):
+        if resource == spot_account(request.key.name):
+            price = exact_price(choice.hourly_price)
+            return Reason.TOO_MANY_ON_SPOT, (("price", price), ("least", request.least_on_demand))
         return Reason.QUOTA_EXCEEDED, _beyond_quota(resource, asked, left[resource])
     nodes = eligible_nodes(request, fleet, choice.gpu.name)
     largest, need = ledger.largest(nodes), host_need(request, choice)
@@ -302,6 +305,7 @@ def room_basis(request: Request, ledger: Ledger) -> tuple[object, ...]:
     return (
         *(request.model, request.precision, request.engine),
         *(request.sites, request.stated_host, quota, request.priority_class if quota else ""),
+        request.key if request.least_on_demand else None,
     )
 
 

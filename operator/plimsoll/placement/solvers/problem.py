@@ -198,6 +198,7 @@ class _Poser:
             bool(demand.outdated),
             demand.excluded,
             (request.key.namespace, request.priority_class) if limited else (),
+            request.key if request.least_on_demand else None,
         )
 
     def _open(self, demand: Demand) -> list[tuple[int, Option]]:

@@ -18,7 +18,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.costs import Appraisal
-from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.demands.demand import Demand, with_spot_limits
 from plimsoll.placement.demands.pools import Decision, Place, PlannedPool, PoolState, Tenant, active, replicas_by_name
 from plimsoll.placement.demands.rehoming import still_open
 from plimsoll.placement.ledger import Ledger, Taken, taken_between
@@ -168,8 +168,9 @@ class Plan:
         Raises:
             HypothesisFailed: the deployment cannot be planned with the change.
         """
-        stock = replace(self.left, ledger=self._without_share_of(tenant.request.key))
-        demand = directed(read_demand(tenant, stock.fleet, self.adviser.memo), stock.fleet, self.adviser.memo)
+        fleet, memo, ledger = self.left.fleet, self.adviser.memo, self._without_share_of(tenant.request.key)
+        demand = directed(read_demand(tenant, fleet, memo), fleet, memo)
+        stock = Stock(fleet, replace(ledger, quota=with_spot_limits(ledger.quota, [demand])))
         answer = next(answers([demand], stock, self.adviser, self.solver))
         if answer.decision.failure:
             raise HypothesisFailed(answer.decision)

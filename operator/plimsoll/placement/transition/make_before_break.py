@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.spot import capacity_of
 from plimsoll.domain.decisions.outcomes import Option, Placed, Rejection, Remedy, Target
 from plimsoll.domain.public_words import Numbers, Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
@@ -89,7 +91,7 @@ class _Transition:
         blocked = bool(self.demand.outdated) and (self.demand.serves or not only_waits(self.award.rejections))
         if blocked:
             pools = [*pools, *(as_it_is(pool) for pool in self.demand.outdated)]
-        return _shrunk(pools, count(pools) - self.request.replicas), blocked
+        return _shrunk(pools, count(pools) - self.request.replicas, self.request.least_on_demand), blocked
 
     def _with_moves(self, pools: list[PlannedPool]) -> list[PlannedPool]:
         for move, placed in self.award.moved:
@@ -218,14 +220,22 @@ def _resized(pool: PlannedPool, by: int) -> PlannedPool:
     return replace(pool, replicas=pool.replicas + by) if by else pool
 
 
-def _shrunk(pools: list[PlannedPool], surplus: int) -> list[PlannedPool]:
-    """Remove surplus replicas, from the most expensive pool first. One pool always stays, even with zero replicas."""
-    by_cost = sorted(pools, key=lambda pool: (_cost(pool), pool.name), reverse=True)
+def _shrunk(pools: list[PlannedPool], surplus: int, least_on_demand: int) -> list[PlannedPool]:
+    """Remove surplus replicas, from the most expensive pool first. One pool always stays, even with zero replicas.
+
+    ``least_on_demand`` replicas off spot nodes go last.
+    """
     left = {pool.name: pool.replicas for pool in pools}
+    by_cost = sorted(pools, key=lambda pool: (_cost(pool), pool.name))
+    safe = Counter[str]()
     for pool in by_cost:
-        taken = min(left[pool.name], max(0, surplus))
-        left[pool.name] -= taken
-        surplus -= taken
+        if capacity_of(pool.gpu_type) is not CapacityType.SPOT:
+            safe[pool.name] = min(pool.replicas, least_on_demand - safe.total())
+    for spared in (safe, Counter[str]()):
+        for pool in reversed(by_cost):
+            taken = min(left[pool.name] - spared[pool.name], max(0, surplus))
+            left[pool.name] -= taken
+            surplus -= taken
     resized = [_resized(pool, left[pool.name] - pool.replicas) for pool in pools]
     alive = [pool for pool in resized if pool.replicas > 0]
     return alive or resized[:1]

@@ -10,13 +10,14 @@ from decimal import Decimal
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
+from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place, Tenant, pool_name, serving
 from plimsoll.placement.options.feasibility import avoidable_price
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of, model_of, spare_use
 from plimsoll.rebalance.law.wishes import TOLERANCE
 from plimsoll.rebalance.signals.traffic import Lengths
-from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS, LoopMemory
+from plimsoll.rebalance.state.memory import LoopMemory
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.public_words import Numbers
+from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.law.capacity import ReplicaModel, times_of
 from plimsoll.rebalance.signals.forecast import Point
@@ -16,10 +17,6 @@ LEARNED_SHARE = 0.15
 
 MOST_WRONG = 3.0
 """The performance model is never trusted to be wrong by more than this factor. Beyond it, something else is slow."""
-
-FIRST_STARTUP_SECONDS = 300.0
-"""The start-up that is assumed before one was seen. llm-d reports 278 s for one start, with the image, the download
-and the graphs (guides/gke-pod-snapshots)."""
 
 UNIMPORTANT = 0.1
 """Differences of learned figures that change no decision by a replica of ten."""
