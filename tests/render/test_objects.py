@@ -368,6 +368,19 @@ class TestUsersWishes:
             "a": "b",
         }
 
+    @pytest.mark.parametrize(
+        ("kind", "fast"), [("mi300x-192gb", True), ("mi355x-288gb", True), ("r9700-32gb", False), (H100, False)]
+    )
+    def test_amds_own_kernels_are_on_where_it_recommends_them_unless_the_user_says_otherwise(
+        self, kind: str, *, fast: bool
+    ) -> None:
+        name, where = "VLLM_ROCM_USE_AITER", fleet(node("n", kind))
+        on = [each for each in container(rendered(where=where))["env"] if each["name"] == name]
+        assert on == ([{"name": name, "value": "1"}] if fast else [])
+        off = PodOptions(env=({"name": name, "value": "0"},))
+        env = container(rendered(options(pod=off), where=where))["env"]
+        assert [each["value"] for each in env if each["name"] == name] == ["0"]
+
     def test_a_users_variable_replaces_the_operators_and_stands_once(self) -> None:
         pod = PodOptions(env=({"name": "HF_HOME", "value": "/elsewhere"},))
         env = container(rendered(options(pod=pod)))["env"]

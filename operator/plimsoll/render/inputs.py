@@ -20,7 +20,7 @@ from plimsoll.domain.kubernetes_names import GROUP
 from plimsoll.domain.requests.workload import DEFAULT_REQUESTS, Manifest, WorkloadOptions
 from plimsoll.engines.registry import engine_of
 
-RENDERING = 6
+RENDERING = 7
 """The template's version, increased with every change. Releases before 0.2 wrote no number; theirs is 1."""
 
 OLDEST_LEFT_RUNNING = 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.cluster.gpus import GpuType, Vendor
 from plimsoll.domain.decisions.outcomes import EngineSettings, Option, Split
 from plimsoll.domain.engines.engine_choice import (
     CpuOffload,
@@ -166,6 +166,9 @@ reserve."""
 START_SECONDS_PER_GIB = 12
 """Time to load weights from a slow disk or hub: about 85 MiB/s. Slow loads must not be killed half-way."""
 
+_INSTINCT = ("gfx94", "gfx95")
+"""The beginnings of AMD's targets that have those kernels."""
+
 ENGINE_UID = 2000
 """The user that vLLM's image prepares (group 0)."""
 
@@ -180,6 +183,7 @@ def launch(options: WorkloadOptions, choice: Option) -> Launch:
         arguments=tuple(engine_arguments(options, choice)),
         environment=WRITTEN_PATHS
         | {START_LIMIT: str(start), "VLLM_NO_USAGE_STATS": "1"}
+        | _kernels(choice.gpu)
         | runner_environment(choice.settings.model_runner),
         user_id=ENGINE_UID,
         start_seconds=start,
@@ -188,6 +192,15 @@ def launch(options: WorkloadOptions, choice: Option) -> Launch:
         readiness=Probe(_HEALTH, period_seconds=5, failures=3),
         liveness=Probe(_HEALTH, _PERIOD_SECONDS, failures=6),
     )
+
+
+def _kernels(gpu: GpuType) -> dict[str, str]:
+    """Return the variable for AMD's own kernels, which vLLM leaves off.
+
+    Source: AMD's guide for vLLM on MI300X, MI325X, MI350X and MI355X
+    (https://rocm.docs.amd.com/projects/ai-ecosystem/en/latest/optimization/vllm-v1-optimization.html).
+    """
+    return {"VLLM_ROCM_USE_AITER": "1"} if (gpu.gfx or "").startswith(_INSTINCT) else {}
 
 
 def _start_seconds(choice: Option) -> int:
