@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
@@ -23,7 +23,7 @@ GPU = "l4-24gb"
 @cache
 def kind(concurrency: int = 4, context: int = 4096) -> Kind:
     """One replica of an 8B model on an L4, on which weights leave little room for the KV cache."""
-    question = direct_question(MODEL, Asked(context=context, concurrency=concurrency))
+    question = direct_question(MODEL, TypedOptions(context=context, concurrency=concurrency))
     assert question is not None
     gpu = next(each for each in load_gpu_types() if each.name == GPU)
     place = size_on(question.request, gpu, Split(1))

@@ -55,7 +55,7 @@ NO_LIMIT_RANGES: LimitRanges = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlannedStatus:
     """The status that the operator would write for an object. ``reason`` and ``message`` say why it is not placed.
 
     ``reason`` is empty if every replica has a place, except for a suspended object.
@@ -86,15 +86,15 @@ class Planned:
         """Whether every replica has a place. A suspended object wants none."""
         return self.decision.missing == 0
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PlannedStatus:
         """The decision as the operator would report it."""
         status = new_status(self.report(), Record(), now="")
         head = self.resource.metadata
         is_settled = self.is_placed and not self.resource.spec.suspend
         if is_settled or not status.conditions:
-            return Outcome(head.namespace, head.name, "", "", status)
+            return PlannedStatus(head.namespace, head.name, "", "", status)
         ready = status.conditions[0]
-        return Outcome(head.namespace, head.name, ready.reason, ready.message, status)
+        return PlannedStatus(head.namespace, head.name, ready.reason, ready.message, status)
 
     def document(self) -> dict[str, Any]:
         """The decision as data: the fields that the status would have, and the engine's arguments."""
@@ -149,7 +149,7 @@ NO_CLAIMS = KnownClaims()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ManifestRequest:
     """An object that could be read, its place in the files, its request and its priority."""
 
     where: str
@@ -223,12 +223,12 @@ def _asked(
     priorities: PriorityClasses,
     claims: KnownClaims,
     weakest: Weakest,
-) -> Asked:
+) -> ManifestRequest:
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
     request = _mounting(request_of(resource, models, images, weakest), resource, claims)
-    return Asked(each.where, resource, request, priority_of(resource, priorities))
+    return ManifestRequest(each.where, resource, request, priority_of(resource, priorities))
 
 
 def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClaims) -> Request:
@@ -248,14 +248,14 @@ def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClai
     return replace(request, node_rules=rules, mounts_alone=alone, remarks=remarks)
 
 
-def _warned_of_sharing(asked: Sequence[Asked], claims: KnownClaims) -> list[Asked]:
+def _warned_of_sharing(asked: Sequence[ManifestRequest], claims: KnownClaims) -> list[ManifestRequest]:
     """Return the objects with a warning for each claim for one node that another one of them mounts as well."""
     users: dict[ObjectKey, list[ObjectKey]] = {}
     alone = [[claim for claim in _claims_of(each, claims) if claim.is_for_one_node] for each in asked]
     for each, found in zip(asked, alone, strict=True):
         for claim in found:
             users.setdefault(ObjectKey(each.request.key.namespace, claim.name), []).append(each.request.key)
-    warned: list[Asked] = []
+    warned: list[ManifestRequest] = []
     for each, found in zip(asked, alone, strict=True):
         key, said = each.request.key, list[str]()
         for claim in found:
@@ -265,7 +265,7 @@ def _warned_of_sharing(asked: Sequence[Asked], claims: KnownClaims) -> list[Aske
     return warned
 
 
-def _claims_of(each: Asked, claims: KnownClaims) -> tuple[Claim, ...]:
+def _claims_of(each: ManifestRequest, claims: KnownClaims) -> tuple[Claim, ...]:
     """Return the claims that an object mounts; none if it wants no pod."""
     is_off = each.resource.spec.suspend or not each.request.replicas
     return () if is_off else claims.look_up(each.request.key, mounted_volumes(each.resource.spec))
@@ -302,7 +302,7 @@ def request_of(resource: InferenceDeployment, models: Models, images: Images, we
     return to_request(resource, facts, draft=draft, platforms=images.of(resource), weakest=weakest)
 
 
-def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Asked]:
+def _without_namesakes(asked: Sequence[ManifestRequest], problems: list[str]) -> list[ManifestRequest]:
     places: dict[ObjectKey, list[str]] = {}
     for each in asked:
         places.setdefault(each.request.key, []).append(each.where)
@@ -310,7 +310,7 @@ def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Aske
     return [each for each in asked if len(places[each.request.key]) == 1]
 
 
-def _planned(asked: Sequence[Asked], world: World, problems: list[str]) -> list[tuple[str, Planned]]:
+def _planned(asked: Sequence[ManifestRequest], world: World, problems: list[str]) -> list[tuple[str, Planned]]:
     """Plan the objects together, in their order, as if nothing of them ran. Those that cannot be planned are named."""
     with collecting_later():
         outcomes = decide(world, Memory(), _AtOnce(), solver=fleetwide(), relatives=other_checkpoints)
@@ -336,7 +336,7 @@ class _AtOnce(PassSupervisor):
         return Problem(step, f"It cannot be planned ({error_words(error)}). Please report this.", permanent=True)
 
 
-def _deployment(asked: Asked, index: int) -> Deployment:
+def _deployment(asked: ManifestRequest, index: int) -> Deployment:
     """Return an object that nothing runs of yet. Those that come first in the files are the oldest."""
     head, created = asked.resource.metadata, f"{index:06d}"
     request = replace(asked.request, created=created)

@@ -21,7 +21,7 @@ from plimsoll.app.exports.replaying import replay_capacity as replay_wish
 from plimsoll.app.review.measuring import measure as measure_wish
 from plimsoll.app.review.reviewing import review as review_wishes
 from plimsoll.app.review.values import Means, Measured, Review, Wish
-from plimsoll.cli.cluster.answering import Answer, approval, confirmation, meant
+from plimsoll.cli.cluster.answering import ProposalAnswer, approval, confirmation, meant
 from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -52,7 +52,7 @@ def answered(asking: Coroutine[Any, Any, T]) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveCluster:
     """A cluster as this user reaches it."""
 
     access: ClusterAccess
@@ -91,7 +91,7 @@ class Live:
         except (SourceUnavailable, ClusterRefused) as error:
             raise SourceUnavailable(f"{error}. {_which(self.access)}") from error
 
-    def answer_proposal(self, answer: Answer) -> str:
+    def answer_proposal(self, answer: ProposalAnswer) -> str:
         """Create a PlacementApproval in this user's name. Return what was done.
 
         Raises:
@@ -142,7 +142,7 @@ def _namespace_of_pod() -> str:
 
 
 async def put_answer(
-    cluster: Cluster, answer: Answer, proposal: Mapping[str, Any], namespace: str
+    cluster: Cluster, answer: ProposalAnswer, proposal: Mapping[str, Any], namespace: str
 ) -> tuple[ObjectKey, str]:
     """Create the PlacementApproval that answers a proposal in this user's own name. Return it, and the name.
 

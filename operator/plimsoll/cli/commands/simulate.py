@@ -16,7 +16,7 @@ from rich.table import Table
 
 from plimsoll import __version__
 from plimsoll.cli.later import manifest_question
-from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, Asked
+from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types, named
@@ -173,7 +173,7 @@ def workload_of(asked: Simulated) -> Workload:
 
 def _placed(asked: Simulated, workload: Workload) -> tuple[Request, Sized]:
     split = None if asked.tp is None else Split(asked.tp)
-    options = Asked(
+    options = TypedOptions(
         context=asked.context or _context(workload), concurrency=asked.concurrency, engine=asked.engine, split=split
     )
     source = named(asked.model)

@@ -51,7 +51,7 @@ def wishes_of(found: Sequence[Located], namespace: str) -> tuple[list[Wish], lis
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LivePlanOptions:
     """The options of a plan on a cluster: a namespace for objects without one, own prices, and what-if changes.
 
     ``dry_run`` is whether the API server is asked what it would store. ``notes`` say how the options were read.
@@ -64,14 +64,14 @@ class Wanted:
     notes: tuple[str, ...] = ()
 
 
-def plan_live(manifests: Manifests, access: ClusterAccess, wanted: Wanted, output: str) -> int:
+def plan_live(manifests: Manifests, access: ClusterAccess, wanted: LivePlanOptions, output: str) -> int:
     """Print the review of manifests on a cluster. Return the exit status."""
     home = wanted.namespace or default_namespace(access.file, access.context)
 
     return _plan(manifests, home, wanted, output, lambda *asked: cluster_of(access, OR_FLEET).review(*asked))
 
 
-def plan_stored(manifests: Manifests, stored: Export, wanted: Wanted, output: str) -> int:
+def plan_stored(manifests: Manifests, stored: Export, wanted: LivePlanOptions, output: str) -> int:
     """Print the review of manifests on a snapshot; without any, of all its objects. Return the exit status."""
 
     def ask(wishes: Sequence[Wish], means: Means) -> Review:
@@ -80,7 +80,7 @@ def plan_stored(manifests: Manifests, stored: Export, wanted: Wanted, output: st
     return _plan(manifests, wanted.namespace or "default", wanted, output, ask, may_be_empty=not manifests.found)
 
 
-def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: Wanted, output: str) -> int:
+def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: LivePlanOptions, output: str) -> int:
     """Print what ``--what-if`` changes in the plan of manifests on a file of nodes. Return the exit status."""
 
     def ask(wishes: Sequence[Wish], means: Means) -> Review:
@@ -94,7 +94,7 @@ def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: 
 def _plan(
     manifests: Manifests,
     home: str,
-    wanted: Wanted,
+    wanted: LivePlanOptions,
     output: str,
     ask: Callable[[Sequence[Wish], Means], Review],
     *,

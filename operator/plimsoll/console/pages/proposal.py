@@ -5,7 +5,7 @@ from __future__ import annotations
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
 from plimsoll.adapters.cluster.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS, Kind
 from plimsoll.api.v1alpha1.inbox import Verdict
-from plimsoll.cli.cluster.answering import Answer
+from plimsoll.cli.cluster.answering import ProposalAnswer
 from plimsoll.cli.cluster.live import put_answer
 from plimsoll.console.guards.errors import Refusal
 from plimsoll.console.views.paging import is_key, is_name
@@ -42,7 +42,7 @@ async def answer(visit: Visit) -> Page | Redirect:
     if body is None or stale:
         return await _shown(visit, stale, _CONFLICT)
     content = content_of(body)
-    sent = Answer(decision, content.fields.deployment, key.namespace, content.fields.id, reason or None)
+    sent = ProposalAnswer(decision, content.fields.deployment, key.namespace, content.fields.id, reason or None)
     try:
         made, _ = await put_answer(visit.cluster, sent, body, key.namespace)
     except ClusterRefused as refusal:

@@ -14,7 +14,7 @@ from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
-from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types
 from plimsoll.console.views.paging import Query, first_of
@@ -113,7 +113,7 @@ class Form:
 
     model: str
     config: Mapping[str, Any] | None
-    asked: Asked
+    asked: TypedOptions
     notes: tuple[str, ...] = ()
 
     @property
@@ -161,11 +161,11 @@ def _config(text: str) -> Mapping[str, Any] | None:
     return value
 
 
-def _asked(query: Query, gpus: tuple[str, ...]) -> Asked:
+def _asked(query: Query, gpus: tuple[str, ...]) -> TypedOptions:
     tp, pp, dp = (_number(query, name) for name in ("tp", "pp", "dp"))
     ep = _flag(query, "ep")
     _refuse_alone(tp, pp, dp, ep=ep)
-    return Asked(
+    return TypedOptions(
         context=_number(query, "context"),
         concurrency=_number(query, "concurrency"),
         precision=first_of(query, "precision") or None,

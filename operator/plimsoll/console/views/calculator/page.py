@@ -16,13 +16,13 @@ from urllib.parse import urlencode
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.adapters.hub.models import did_you_mean_model
 from plimsoll.cli.answers.advice import advice_sentence
-from plimsoll.cli.answers.rows import Answered, answered
+from plimsoll.cli.answers.rows import AnsweredQuestion, answered
 from plimsoll.cli.answers.sentences import headline
 from plimsoll.cli.later import known_question
-from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import plain_question
 from plimsoll.cli.questions.manifest_options import manifest_about
-from plimsoll.cli.questions.names import Named, named_model
+from plimsoll.cli.questions.names import NamedSource, named_model
 from plimsoll.cli.questions.types import answers
 from plimsoll.cli.split_words import split_options
 from plimsoll.console.views.calculator.form import Form, FormView, Kind, form_view, given, is_filled, read_form
@@ -85,7 +85,7 @@ def calculator_of(query: Query) -> Calculator:
         return Calculator(form, problem=str(error))
 
 
-def answer_of(form: Form) -> Answered:
+def answer_of(form: Form) -> AnsweredQuestion:
     """Return the answers to a form, as the command computes them. Raises :class:`PlimsollError`."""
     question, asked = question_of(form), form.asked
     return answered(question, answers(question.request, asked.gpus, asked.split), asked.gpus, asked.split)
@@ -111,14 +111,14 @@ def _view(query: Query) -> AnswerView:
     )
 
 
-def question_of(form: Form) -> Question:
+def question_of(form: Form) -> EstimateQuestion:
     """Return the question.
 
     Raises:
         InvalidInput: a field cannot be used.
         UnsupportedModel: the configuration has a part without a memory law.
     """
-    named = named_model(form.model, "model") if form.config is None else Named(form.model)
+    named = named_model(form.model, "model") if form.config is None else NamedSource(form.model)
     facts = _facts(form, named.source)
     question = plain_question(facts, form.asked) or _checked(entry_of(form, named.source), facts, form.asked)
     return replace(question, notes=(*named.notes, *form.notes, *question.notes))
@@ -142,7 +142,7 @@ def _catalogued(name: str, field: str, otherwise: str) -> ModelFacts:
     return facts
 
 
-def _checked(model: Mapping[str, Any], facts: ModelFacts, asked: Asked) -> Question:
+def _checked(model: Mapping[str, Any], facts: ModelFacts, asked: TypedOptions) -> EstimateQuestion:
     """Return the question through a manifest, whose checks have the right words for every fault."""
     draft = None
     if asked.speculate is not None and asked.draft:
@@ -183,14 +183,14 @@ def manifest_of(form: Form, model: Mapping[str, Any], request: Request) -> dict[
     }
 
 
-def _placement(asked: Asked) -> dict[str, Any]:
+def _placement(asked: TypedOptions) -> dict[str, Any]:
     """Return the GPU types and the split that are named. A manifest names no stages and no engines."""
     gpu = {"gpu": {"allow": list(asked.gpus)}} if asked.gpus else {}
     split = asked.split
     return gpu if split is None else {**gpu, "overrides": {"tensorParallel": split.tensor_parallel}}
 
 
-def manifest_notes(asked: Asked) -> Iterator[str]:
+def manifest_notes(asked: TypedOptions) -> Iterator[str]:
     """Say what of a split the manifest leaves out."""
     if asked.split is not None and asked.split.gpus > asked.split.tensor_parallel:
         yield "The manifest names the tensor-parallel degree alone: the planner chooses stages and engines."
