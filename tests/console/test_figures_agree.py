@@ -17,7 +17,7 @@ from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views.figures import figures_of_estimate, figures_of_status
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.what_if import answer_of
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.units import GIB
 from tests.support.console_pages import (
     H100_NODE,
@@ -141,7 +141,10 @@ async def test_the_what_if_page_has_the_figures_of_the_plans_document() -> None:
     assert answer.changes[0].before == "3 on h100-sxm-80gb \u00d7 2 \u00d7 2 stages"
     assert (answer.changes[0].after, answer.changes[1].after) == ("1 on l4-24gb \u00d7 1", "nothing")
     visit = visit_of(
-        view_of("/what-if"), World(), query={"change": ("-l40s",)}, commands=Saying(Ran(0, json.dumps(document), ""))
+        view_of("/what-if"),
+        ClusterView(),
+        query={"change": ("-l40s",)},
+        commands=Saying(Ran(0, json.dumps(document), "")),
     )
     seen = await opened(view_of("/what-if"), visit)
     assert isinstance(seen, Seen)

@@ -19,7 +19,7 @@ from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, 
 from plimsoll.console.sources import informer_cache as module
 from plimsoll.console.sources.reader import Reader
 from plimsoll.console.views.frame import frame_of
-from plimsoll.console.views.world import GapKind, World
+from plimsoll.console.views.world import ClusterView, GapKind
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.support.console_pages import H100_NODE, L4_NODE, Body, chat, chat_pod
@@ -101,7 +101,7 @@ async def reading(cluster: Played, **how: Any) -> AsyncIterator[Reader]:
         yield reader
 
 
-async def until(reader: Reader, is_so: Callable[[World], bool]) -> World:
+async def until(reader: Reader, is_so: Callable[[ClusterView], bool]) -> ClusterView:
     """Wait for a state, and return it."""
     async with asyncio.timeout(60):
         with reader.listen() as listener:
@@ -110,7 +110,7 @@ async def until(reader: Reader, is_so: Callable[[World], bool]) -> World:
     return reader.world
 
 
-async def loaded(reader: Reader) -> World:
+async def loaded(reader: Reader) -> ClusterView:
     return await until(reader, lambda world: not world.is_loading)
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import ClusterView
 from plimsoll.console.visit import Tools, Visit
 from plimsoll.console.web import page_text
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -112,7 +112,7 @@ def visit_of(
     *,
     allow: bool = True,
     form: Mapping[str, str] | None = None,
-    world: World | None = None,
+    world: ClusterView | None = None,
     person: str = "alex",
     **query: str,
 ) -> Visit:
@@ -122,7 +122,7 @@ def visit_of(
         query={key: (value,) for key, value in query.items()},
         parts={"namespace": "ml", "name": name},
         person=person,
-        world=world or World(),
+        world=world or ClusterView(),
         cluster=cast("Cluster", cluster),
         tools=Tools(ConsoleSettings(allow_approvals=allow)),
         now=NOW,

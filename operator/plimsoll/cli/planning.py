@@ -18,10 +18,9 @@ from plimsoll.cli.context import Models
 from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, namesakes, parse_located
 from plimsoll.cli.reading.model_sources import Images
 from plimsoll.decision.decide import decide
-from plimsoll.decision.deployment import Asked as Wanted
-from plimsoll.decision.deployment import Deployment, Identity, Placed
+from plimsoll.decision.deployment import Asked, Deployment, Identity, Placed
 from plimsoll.decision.memory import Memory
-from plimsoll.decision.outcome import Outcome as Decided
+from plimsoll.decision.outcome import Outcome
 from plimsoll.decision.results.manifests import manifests_of
 from plimsoll.decision.results.reports import report_of
 from plimsoll.decision.spec_digests import SpecDigests
@@ -73,7 +72,7 @@ class Planned:
     """One manifest and what a pass with nothing that runs decides about it."""
 
     resource: InferenceDeployment
-    decided: Decided
+    decided: Outcome
 
     @property
     def decision(self) -> Decision:
@@ -341,5 +340,5 @@ def _deployment(asked: ManifestRequest, index: int) -> Deployment:
     head, created = asked.resource.metadata, f"{index:06d}"
     request = replace(asked.request, created=created)
     identity = Identity(request.key, head.uid, head.generation, created, _NO_DIGESTS)
-    wanted = Wanted(asked.resource, request.model, request, asked.priority, replicas=request.replicas)
+    wanted = Asked(asked.resource, request.model, request, asked.priority, replicas=request.replicas)
     return Deployment(identity, Record(), Placed(Surroundings({}, {})), wanted)

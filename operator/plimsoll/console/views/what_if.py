@@ -48,7 +48,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhatIfAnswer:
     """``summary`` is the difference in one line, with the number of deployments that lose by the question."""
 
     summary: str
@@ -58,7 +58,7 @@ class Answer:
     problems: tuple[str, ...]
 
 
-def answer_of(document: Body) -> Answer:
+def answer_of(document: Body) -> WhatIfAnswer:
     """Return the answer from the document of ``plimsoll plan -o json``."""
     changes = tuple(_difference(each) for each in document["changes"])
     bill = _bill(document["bill"])
@@ -66,7 +66,7 @@ def answer_of(document: Body) -> Answer:
     displaced = sum(1 for each in document["changes"] if _loses(each))
     summary = ", ".join([*_counts(document["changes"], unchanged), *([bill] if bill else []), f"{displaced} displaced"])
     notes, problems = tuple(document["notes"]), tuple(document["problems"])
-    return Answer(summary, _whole_bill(document["bill"]), changes, notes, problems)
+    return WhatIfAnswer(summary, _whole_bill(document["bill"]), changes, notes, problems)
 
 
 def _loses(change: Body) -> bool:

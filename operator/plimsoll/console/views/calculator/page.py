@@ -25,7 +25,15 @@ from plimsoll.cli.questions.manifest_options import manifest_about
 from plimsoll.cli.questions.names import NamedSource, named_model
 from plimsoll.cli.questions.types import answers
 from plimsoll.cli.split_words import split_options
-from plimsoll.console.views.calculator.form import Form, FormView, Kind, form_view, given, is_filled, read_form
+from plimsoll.console.views.calculator.form import (
+    CalculatorForm,
+    FormView,
+    OptionKind,
+    form_view,
+    given,
+    is_filled,
+    read_form,
+)
 from plimsoll.console.views.calculator.rows import BAR_LENGTH, Detail, RowView, Shelf, detail_of, row_views
 from plimsoll.console.views.paging import Query
 from plimsoll.domain.errors import InvalidInput, PlimsollError
@@ -85,7 +93,7 @@ def calculator_of(query: Query) -> Calculator:
         return Calculator(form, problem=str(error))
 
 
-def answer_of(form: Form) -> AnsweredQuestion:
+def answer_of(form: CalculatorForm) -> AnsweredQuestion:
     """Return the answers to a form, as the command computes them. Raises :class:`PlimsollError`."""
     question, asked = question_of(form), form.asked
     return answered(question, answers(question.request, asked.gpus, asked.split), asked.gpus, asked.split)
@@ -111,7 +119,7 @@ def _view(query: Query) -> AnswerView:
     )
 
 
-def question_of(form: Form) -> EstimateQuestion:
+def question_of(form: CalculatorForm) -> EstimateQuestion:
     """Return the question.
 
     Raises:
@@ -124,12 +132,12 @@ def question_of(form: Form) -> EstimateQuestion:
     return replace(question, notes=(*named.notes, *form.notes, *question.notes))
 
 
-def entry_of(form: Form, name: str) -> dict[str, Any]:
+def entry_of(form: CalculatorForm, name: str) -> dict[str, Any]:
     """Return ``spec.model`` for the form's model."""
     return {"name": name} if form.config is None else {"name": name, "config": dict(form.config)}
 
 
-def _facts(form: Form, name: str) -> ModelFacts:
+def _facts(form: CalculatorForm, name: str) -> ModelFacts:
     if form.config is not None:
         return read_model_facts(name, form.config, revision=None, source=FactsSource.INLINE)
     return _catalogued(name, "model", "Paste its config.json instead.")
@@ -156,21 +164,21 @@ _SPLIT = ("tp", "pp", "dp", "ep")
 _TWO_WORDS = ("lora", "speculate")
 
 
-def command_of(form: Form, name: str, query: Query) -> str:
+def command_of(form: CalculatorForm, name: str, query: Query) -> str:
     """Return the command line that gives the same figures, quoted for a shell."""
     words = ["plimsoll", "estimate", form.file if form.config is not None else name]
     for option, text in given(query):
         if option.name in _SPLIT:
             continue
         words.append(option.flag)
-        if option.kind is not Kind.FLAG:
+        if option.kind is not OptionKind.FLAG:
             words += text.split() if option.name in _TWO_WORDS else [text]
     words += [] if form.asked.split is None else split_options(form.asked.split).split()
     words += [word for gpu in form.asked.gpus for word in ("--gpu", gpu)]
     return shlex.join(words)
 
 
-def manifest_of(form: Form, model: Mapping[str, Any], request: Request) -> dict[str, Any]:
+def manifest_of(form: CalculatorForm, model: Mapping[str, Any], request: Request) -> dict[str, Any]:
     """Return an InferenceDeployment with the form's load and options. The context is written out."""
     draft = {"name": form.asked.draft} if form.asked.draft else None
     manifest = manifest_about(model, form.asked, draft)

@@ -13,7 +13,7 @@ from plimsoll.cli.answers.segments import segments
 from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences, warnings_of
 from plimsoll.cli.answers.steps import FormulaRow, steps
 from plimsoll.cli.changes.remedies import first_remedy
-from plimsoll.console.drawing.bar import Bar, Scale, bar_of, common_scale
+from plimsoll.console.drawing.bar import Bar, BarScale, bar_of, common_scale
 from plimsoll.console.views.figures import Figures, figures_of_estimate
 from plimsoll.console.views.words import Sign
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
@@ -79,7 +79,7 @@ def row_views(answer: AnsweredQuestion) -> tuple[RowView, ...]:
     return tuple(_view(answer, row, advised, scale, cheapest) for row in rows)
 
 
-def scale_of(rows: Sequence[AnswerRow], length: float = BAR_LENGTH) -> Scale:
+def scale_of(rows: Sequence[AnswerRow], length: float = BAR_LENGTH) -> BarScale:
     """Return one scale for all hulls: the largest GPU has the whole length."""
     sizes = (row.answer.figures.usable_bytes for row in rows if isinstance(row.answer, Sized))
     return common_scale(sizes, length)
@@ -98,7 +98,7 @@ def _view(
     answer: AnsweredQuestion,
     row: AnswerRow,
     advised: Mapping[Advice, AnswerRow],
-    scale: Scale,
+    scale: BarScale,
     cheapest: Decimal | None,
 ) -> RowView:
     figures = figures_of_estimate(row.answer.figures) if isinstance(row.answer, Sized) else None
