@@ -26,7 +26,7 @@ from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.review.looking import look, operator_settings
 from plimsoll.app.review.overlay import applied, overlaid, stored
 from plimsoll.app.review.reviewing import review_of
-from plimsoll.app.review.values import Review, Verdict
+from plimsoll.app.review.values import Review, ReviewVerdict
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -202,7 +202,7 @@ def changed(office: Office, index: int, **spec: Any) -> Body:
 def test_an_object_of_the_files_that_does_not_change_is_kept_and_the_others_are_counted(office: Office) -> None:
     found = reviewed(office, office.store.all(INFERENCE_DEPLOYMENTS)[0])
     (change,) = found.changes
-    assert (change.verdict, change.before, change.regardless) == (Verdict.KEPT, change.after, True)
+    assert (change.verdict, change.before, change.regardless) == (ReviewVerdict.KEPT, change.after, True)
     assert (found.others, found.others_unserved, found.is_good) == (OBJECTS - 1, 0, True)
     assert found.bill.before == found.bill.after > 0
 
@@ -210,7 +210,7 @@ def test_an_object_of_the_files_that_does_not_change_is_kept_and_the_others_are_
 def test_the_bill_grows_by_a_new_replica_of_the_object_and_by_nothing_else(office: Office) -> None:
     found = reviewed(office, changed(office, 0, replicas=2))
     (change,) = found.changes
-    assert (change.verdict, change.restarts) == (Verdict.CHANGED, False)
+    assert (change.verdict, change.restarts) == (ReviewVerdict.CHANGED, False)
     (place,) = change.before
     assert place.hourly_price is not None
     assert found.bill.after - found.bill.before == place.hourly_price > Decimal(0)
@@ -222,8 +222,8 @@ def test_an_object_outside_the_files_is_shown_where_it_changes_whatever_the_caus
     office.store.observe(INFERENCE_DEPLOYMENTS, "ADDED", late)
     found = reviewed(office, office.store.all(INFERENCE_DEPLOYMENTS)[0])
     kept, placed = found.changes
-    assert (kept.verdict, kept.where) == (Verdict.KEPT, "file")
-    assert (placed.key.name, placed.verdict, placed.where) == ("late", Verdict.PLACED, "")
+    assert (kept.verdict, kept.where) == (ReviewVerdict.KEPT, "file")
+    assert (placed.key.name, placed.verdict, placed.where) == ("late", ReviewVerdict.PLACED, "")
     assert placed.regardless, "it is placed without the files, too"
     assert found.is_good
 
@@ -251,7 +251,7 @@ def test_an_object_outside_the_files_that_loses_its_place_by_them_is_no_good_rev
     early["metadata"]["creationTimestamp"] = "2026-11-21T23:00:00Z"
     found = reviewed(office, early)
     verdicts = {change.key.name: (change.verdict, change.regardless) for change in found.changes}
-    assert verdicts == {"early": (Verdict.PLACED, False), "late": (Verdict.WAITING, False)}
+    assert verdicts == {"early": (ReviewVerdict.PLACED, False), "late": (ReviewVerdict.WAITING, False)}
     assert not found.is_good
 
 

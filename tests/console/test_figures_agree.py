@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from plimsoll.api.v1alpha1.status import CandidateFiguresStatus
-from plimsoll.app.review.values import Verdict
+from plimsoll.app.review.values import ReviewVerdict
 from plimsoll.cli.plans.story import print_story
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views.figures import figures_of_estimate, figures_of_status
@@ -160,8 +160,8 @@ async def test_the_what_if_page_has_the_figures_of_the_plans_document() -> None:
         assert words in seen.text, words
 
 
-@every_case("verdict", Verdict)
-def test_every_verdict_of_a_plan_has_a_symbol_and_a_word(verdict: Verdict) -> None:
+@every_case("verdict", ReviewVerdict)
+def test_every_verdict_of_a_plan_has_a_symbol_and_a_word(verdict: ReviewVerdict) -> None:
     change: dict[str, Any] = {
         "namespace": "ml", "name": "a", "change": verdict.value, "reason": "r", "message": "m", "before": [],
         "after": [], "inFiles": False, "withoutFilesToo": False, "restarts": False,

@@ -30,7 +30,7 @@ from plimsoll.app.exports.replaying import replay
 from plimsoll.app.review.looking import OPERATOR_SELECTOR
 from plimsoll.app.review.overlay import stored
 from plimsoll.app.review.reviewing import review
-from plimsoll.app.review.values import Means, Review, WhatIf, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Review, WhatIf
 from plimsoll.app.settings import Settings
 from plimsoll.cli.plans.review import document
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -252,12 +252,14 @@ def _add(office: Office, kind: Kind, body: Body) -> None:
     office.store.observe(kind, "ADDED", body)
 
 
-def wish(cluster: FilledCluster, index: int, **spec: Any) -> Wish:
+def wish(cluster: FilledCluster, index: int, **spec: Any) -> DeploymentWish:
     """The manifest of a live object with another spec. None leaves a field out."""
     body = cluster.office.store.all(INFERENCE_DEPLOYMENTS)[index]
     head = {name: body["metadata"][name] for name in ("name", "namespace")}
     other = {name: value for name, value in {**body["spec"], **spec}.items() if value is not None}
-    return Wish("file", {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": head, "spec": other})
+    return DeploymentWish(
+        "file", {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": head, "spec": other}
+    )
 
 
 async def text_from(cluster: FilledCluster, folder: Path, *, hash_names: bool = False) -> str:
@@ -271,14 +273,14 @@ async def snapshot_of(cluster: FilledCluster, folder: Path, *, hash_names: bool 
 
 
 async def live_review(
-    cluster: FilledCluster, folder: Path, wishes: Sequence[Wish], what_if: tuple[WhatIf, ...] = ()
+    cluster: FilledCluster, folder: Path, wishes: Sequence[DeploymentWish], what_if: tuple[WhatIf, ...] = ()
 ) -> Review:
     """The review on the cluster."""
     return await review(cluster, wishes, Means(folder, what_if=what_if), {}, cluster.now)
 
 
 async def replayed(
-    cluster: FilledCluster, folder: Path, wishes: Sequence[Wish], what_if: tuple[WhatIf, ...] = ()
+    cluster: FilledCluster, folder: Path, wishes: Sequence[DeploymentWish], what_if: tuple[WhatIf, ...] = ()
 ) -> Review:
     """The review on the cluster's snapshot."""
     return await replay(await snapshot_of(cluster, folder), wishes, Means(folder, what_if=what_if))

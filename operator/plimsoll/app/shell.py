@@ -34,9 +34,9 @@ from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus.pod_scrape import PodScrape
 from plimsoll.api.checks.pod_policy import PodPolicy
-from plimsoll.app.election.leadership import Candidate, Elector, LeaseHeld
+from plimsoll.app.election.leadership import Elector, LeaseCandidate, LeaseHeld
 from plimsoll.app.faults import Faults
-from plimsoll.app.health import Beats, HealthServer, Verdict
+from plimsoll.app.health import Beats, HealthServer, ProbeResult
 from plimsoll.app.live.signal_watch import LiveSignals, reader_of
 from plimsoll.app.lookups.claim_cache import ClaimCache
 from plimsoll.app.lookups.image_cache import ImageCache
@@ -276,7 +276,7 @@ class Shell:
         return Elector(
             cluster,
             ObjectKey(settings.namespace, settings.lease_name),
-            Candidate(settings.identity, __version__, settings.digest()),
+            LeaseCandidate(settings.identity, __version__, settings.digest()),
             waits=settings.standby,
             times=settings.lease_times,
             last_pass=lambda: None if self.planner is None else self.planner.record.succeeded_at,
@@ -418,7 +418,7 @@ class Shell:
         await self.stack.aclose()
         self.stop_kopf()  # a Kopf thread waits for this flag, and the process waits for that thread
 
-    def alive(self) -> Verdict:
+    def alive(self) -> ProbeResult:
         """Liveness: the problems that a restart can solve."""
         problems = self.beats.stalled()
         dead = [task.get_name() for task in self.tasks if task.done() and not task.cancelled()]
@@ -427,13 +427,13 @@ class Shell:
         if self.planner is not None and self.planner.record.is_hopeless():
             problems.append(f"passes have failed for ten minutes: {self.planner.record.last_error}")
         problems += self._deaf(HOPELESSLY_DEAF_SECONDS)
-        return Verdict(tuple(problems))
+        return ProbeResult(tuple(problems))
 
-    def ready(self) -> Verdict:
+    def ready(self) -> ProbeResult:
         """Readiness: whether this process decides on current data and may write, or is a working standby."""
         store, elector, relist, planner = self.store, self.elector, self.relist, self.planner
         if store is None or elector is None or relist is None or planner is None:
-            return Verdict(("starting",))
+            return ProbeResult(("starting",))
         problems = relist.failing(LIST_TROUBLE_SECONDS)
         if not store.is_complete():
             problems.append("not every kind has been listed yet")
@@ -441,10 +441,10 @@ class Shell:
         if not planner.record.is_ready():
             problems.append(f"{planner.record.failures} passes in a row failed: {planner.record.last_error}")
         if elector.is_leading:
-            return Verdict(tuple(problems), ("leading",))
+            return ProbeResult(tuple(problems), ("leading",))
         if elector.trouble:
             problems.append(elector.trouble)
-        return Verdict(tuple(problems), (f"standby: {elector.holder or 'nobody yet'} holds the lease",))
+        return ProbeResult(tuple(problems), (f"standby: {elector.holder or 'nobody yet'} holds the lease",))
 
     def _deaf(self, longest_seconds: float) -> list[str]:
         if self.store is None:

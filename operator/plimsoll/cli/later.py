@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plimsoll.adapters.hub.hub import HubModels
     from plimsoll.adapters.hub.registries import Registries
     from plimsoll.app.exports.document import Export
-    from plimsoll.app.review.values import Means, Measured, Review, Wish
+    from plimsoll.app.review.values import DeploymentWish, Means, Measured, Review
     from plimsoll.cli.cluster.live import LiveCluster
     from plimsoll.cli.cluster.options import ClusterAccess
     from plimsoll.cli.cluster.teachers import Lessons, Teachers
@@ -81,14 +81,14 @@ def cluster_of(access: ClusterAccess, otherwise: str = "") -> LiveCluster:
     return LiveCluster(access)
 
 
-def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
+def replay(stored: Export, wishes: Sequence[DeploymentWish], means: Means) -> Review:
     """The operator's decision on a snapshot if these objects had been applied. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "The operator's decision on a snapshot"):
         from plimsoll.cli.cluster import live
     return live.replay(stored, wishes, means)
 
 
-def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
+def replay_capacity(stored: Export, wish: DeploymentWish, means: Means) -> Measured:
     """How many more replicas of an object fitted on a snapshot. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "The operator's decision on a snapshot"):
         from plimsoll.cli.cluster import live

@@ -31,7 +31,7 @@ from plimsoll.app.exports.hashing import Hashing, marked, names_of
 from plimsoll.app.exports.reduction import KINDS, reduced
 from plimsoll.app.exports.replaying import StoredCluster
 from plimsoll.app.review.deciding import new_decider, node_pools_note, prices_note
-from plimsoll.app.review.looking import Look, look, operator_settings
+from plimsoll.app.review.looking import ClusterLook, look, operator_settings
 from plimsoll.app.review.values import Means
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.node_groups import declared_in
@@ -51,7 +51,7 @@ Bodies = Mapping[Kind, Sequence[Body]]
 class _Seen:
     at: float
     settings: Settings
-    look: Look
+    look: ClusterLook
     bodies: Bodies
     notes: tuple[str, ...]
 

@@ -14,12 +14,12 @@ from plimsoll.app.exports.specs import without_secrets
 from plimsoll.app.review.looking import OPERATOR_SELECTOR
 from plimsoll.app.review.measuring import measure
 from plimsoll.app.review.reviewing import review
-from plimsoll.app.review.values import Means, Measured, Review, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Measured, Review
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 
 
-async def replay(export: Export, wishes: Sequence[Wish], means: Means) -> Review:
+async def replay(export: Export, wishes: Sequence[DeploymentWish], means: Means) -> Review:
     """Return what the operator would have done at the time of a snapshot after ``kubectl apply`` of all wishes.
 
     Raises:
@@ -31,7 +31,7 @@ async def replay(export: Export, wishes: Sequence[Wish], means: Means) -> Review
     return replace(found, notes=tuple(dict.fromkeys(notes)))
 
 
-async def replay_capacity(export: Export, wish: Wish, means: Means) -> Measured:
+async def replay_capacity(export: Export, wish: DeploymentWish, means: Means) -> Measured:
     """Return how many more replicas fitted at the time of a snapshot.
 
     Raises:
@@ -43,12 +43,12 @@ async def replay_capacity(export: Export, wish: Wish, means: Means) -> Measured:
     return replace(found, notes=tuple(dict.fromkeys(notes)))
 
 
-def _cut(wish: Wish) -> Wish:
+def _cut(wish: DeploymentWish) -> DeploymentWish:
     """The wish without the values that a snapshot does not hold: else each of them would look like a change."""
     return replace(wish, body={**wish.body, "spec": without_secrets(wish.body["spec"])})
 
 
-def _notes(export: Export, wishes: Sequence[Wish], cut: Sequence[Wish]) -> tuple[str, ...]:
+def _notes(export: Export, wishes: Sequence[DeploymentWish], cut: Sequence[DeploymentWish]) -> tuple[str, ...]:
     notes = list(export.notes)
     if export.release != __version__:
         notes.append(

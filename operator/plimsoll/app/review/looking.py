@@ -26,7 +26,7 @@ _OF_THE_POD = frozenset({"PLIMSOLL_CACHE_DIR", "PLIMSOLL_FLEET_FILE", "PLIMSOLL_
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ClusterLook:
     """A cluster at one moment.
 
     ``live`` are the InferenceDeployments as the API server has them, with their managed fields. ``notes`` name what
@@ -38,7 +38,7 @@ class Look:
     notes: tuple[str, ...] = ()
 
 
-async def look(cluster: Cluster, settings: Settings) -> Look:
+async def look(cluster: Cluster, settings: Settings) -> ClusterLook:
     """List every kind that the operator keeps.
 
     Raises:
@@ -58,7 +58,7 @@ async def look(cluster: Cluster, settings: Settings) -> Look:
                 notes.append(f"{kind.plural} cannot be read ({refusal.message}): the plan is without them.")
             continue
         store.replace(kind, heads)
-    return Look(store.picture(), live, tuple(notes))
+    return ClusterLook(store.picture(), live, tuple(notes))
 
 
 def _take(store: Store, live: dict[ObjectKey, Body], body: dict[str, Any]) -> dict[str, Any]:

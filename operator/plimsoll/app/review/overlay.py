@@ -12,7 +12,7 @@ from plimsoll.api.crd.rules import with_defaults
 from plimsoll.app.review.hypothetical import after_changes
 from plimsoll.app.review.values import WhatIf
 from plimsoll.app.watch import pruning
-from plimsoll.app.watch.store import Body, Page, Picture, key_of
+from plimsoll.app.watch.store import Body, ObjectPage, Picture, key_of
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -106,4 +106,4 @@ def on_other_nodes(picture: Picture, changes: Iterable[WhatIf], fleet: Fleet, ty
 def _with_page(picture: Picture, kind: Kind, objects: Mapping[ObjectKey, Body]) -> Picture:
     """The picture with other objects of one kind. Its version differs, so that nothing that was read is used again."""
     versions = {**picture.versions, kind: picture.versions[kind] + 1}
-    return Picture({**picture.pages, kind: Page(objects)}, versions)
+    return Picture({**picture.pages, kind: ObjectPage(objects)}, versions)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from plimsoll.adapters.cluster.kinds import Kind, version_number
-from plimsoll.app.watch.sizes import SMALL_BYTES, Shares, Size, TooLarge
+from plimsoll.app.watch.sizes import SMALL_BYTES, ObjectSize, Shares, TooLargeObject
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 Body = Mapping[str, Any]
@@ -52,13 +52,13 @@ class Bounds:
         small_bytes: an object up to this size takes nothing of its namespace's share.
     """
 
-    measure: Callable[[Body], Size]
-    reduce: Callable[[Body, TooLarge], Body]
-    reason: Callable[[Body], TooLarge | None]
+    measure: Callable[[Body], ObjectSize]
+    reduce: Callable[[Body, TooLargeObject], Body]
+    reason: Callable[[Body], TooLargeObject | None]
     small_bytes: int = SMALL_BYTES
 
 
-class Page:
+class ObjectPage:
     """The objects of one kind at one moment. Pictures share a page until an object changes. It is sorted once."""
 
     def __init__(self, objects: Mapping[ObjectKey, Body]) -> None:
@@ -77,7 +77,7 @@ class Picture:
     ``versions`` count the changes of each kind: two pictures with the same count hold the same objects.
     """
 
-    pages: Mapping[Kind, Page]
+    pages: Mapping[Kind, ObjectPage]
     versions: Mapping[Kind, int]
 
     def all(self, kind: Kind) -> tuple[Body, ...]:
@@ -104,7 +104,7 @@ class InformerCache:
     list_version: int = 0
     doubted: bool = False
     version: int = 0
-    page: Page | None = None
+    page: ObjectPage | None = None
     ahead: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Changes (uid, version, since) that a list showed and the watch has not delivered yet."""
 
@@ -261,7 +261,7 @@ class Store:
         """Return all objects as they are now."""
         for cache in self._caches.values():
             if cache.page is None:
-                cache.page = Page(dict(cache.objects))
+                cache.page = ObjectPage(dict(cache.objects))
         caches = self._caches.items()
         return Picture(
             {kind: cache.page for kind, cache in caches if cache.page is not None},
@@ -329,7 +329,7 @@ class Store:
             logger.warning("%s cannot be read and is left out: %s: %s", key, type(error).__name__, error)
             return None
 
-    def _reduce_others(self, refused: Mapping[str, TooLarge]) -> None:
+    def _reduce_others(self, refused: Mapping[str, TooLargeObject]) -> None:
         """Keep only the identity of objects for which older ones leave no room."""
         if not refused:
             return
@@ -361,14 +361,14 @@ class Store:
             self._changed(cache, known)
 
 
-def _too_large(cache: InformerCache, key: ObjectKey, body: Body) -> TooLarge | None:
+def _too_large(cache: InformerCache, key: ObjectKey, body: Body) -> TooLargeObject | None:
     """Note the size of an object. Return why it is not kept whole; None if it is."""
     if cache.bounds is None:
         return None
     size, uid = cache.bounds.measure(body), uid_of(body)
     born = str(body["metadata"].get("creationTimestamp"))
     cache.shares.note(key, uid, born, size, cache.bounds.small_bytes)
-    return cache.shares.refused().get(uid) if size.is_allowed else TooLarge(size)
+    return cache.shares.refused().get(uid) if size.is_allowed else TooLargeObject(size)
 
 
 def _may_be_whole(cache: InformerCache, kept: Body | None) -> bool:

@@ -20,7 +20,7 @@ from plimsoll.app.exports.replaying import replay as replay_wishes
 from plimsoll.app.exports.replaying import replay_capacity as replay_wish
 from plimsoll.app.review.measuring import measure as measure_wish
 from plimsoll.app.review.reviewing import review as review_wishes
-from plimsoll.app.review.values import Means, Measured, Review, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Measured, Review
 from plimsoll.cli.cluster.answering import ProposalAnswer, approval, confirmation, meant
 from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.domain.errors import SourceUnavailable
@@ -61,11 +61,11 @@ class LiveCluster:
         async with Cluster(self.access.file, self.access.context) as cluster:
             return await work(cluster)
 
-    def review(self, wishes: Sequence[Wish], means: Means) -> Review:
+    def review(self, wishes: Sequence[DeploymentWish], means: Means) -> Review:
         """The operator's decision if these objects were applied."""
         return _noted(self._ask(lambda cluster: review_wishes(cluster, wishes, means)))
 
-    def measure(self, wish: Wish, means: Means) -> Measured:
+    def measure(self, wish: DeploymentWish, means: Means) -> Measured:
         """How many more replicas of an object fit after the operator's decisions."""
         return _noted(self._ask(lambda cluster: measure_wish(cluster, wish, means)))
 
@@ -114,12 +114,12 @@ def _noted(asking: Coroutine[Any, Any, T]) -> T:
     return answered(asking)
 
 
-def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
+def replay(stored: Export, wishes: Sequence[DeploymentWish], means: Means) -> Review:
     """The operator's decision on a snapshot if these objects had been applied."""
     return _noted(replay_wishes(stored, wishes, means))
 
 
-def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
+def replay_capacity(stored: Export, wish: DeploymentWish, means: Means) -> Measured:
     """How many more replicas of an object fitted on a snapshot."""
     return _noted(replay_wish(stored, wish, means))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from plimsoll.app.review.values import Means, Measured, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Measured
 from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with_cluster
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import OR_FLEET, cluster_of, default_namespace, replay_capacity
@@ -102,6 +102,6 @@ def _measured(
 ) -> Measured:
     if snapshot is not None:
         found = located(subject, namespace or "default")
-        return replay_capacity(snapshot_from(snapshot), Wish(found.where, found.body), means)
+        return replay_capacity(snapshot_from(snapshot), DeploymentWish(found.where, found.body), means)
     found = located(subject, namespace or default_namespace(access.file, access.context))
-    return cluster_of(access, OR_FLEET).measure(Wish(found.where, found.body), means)
+    return cluster_of(access, OR_FLEET).measure(DeploymentWish(found.where, found.body), means)

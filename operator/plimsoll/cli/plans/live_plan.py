@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import click
 
 from plimsoll.app.exports.document import Export, objects_of
-from plimsoll.app.review.values import Means, Review, WhatIf, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Review, WhatIf
 from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import OR_FLEET, cluster_of, default_namespace, replay
@@ -29,13 +29,13 @@ from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 
-def wishes_of(found: Sequence[Located], namespace: str) -> tuple[list[Wish], list[str]]:
+def wishes_of(found: Sequence[Located], namespace: str) -> tuple[list[DeploymentWish], list[str]]:
     """Return the usable objects, and what is wrong with the others.
 
     ``namespace`` is that of objects that name none.
     """
     problems: list[str] = []
-    places: dict[ObjectKey, list[Wish]] = {}
+    places: dict[ObjectKey, list[DeploymentWish]] = {}
     for each in found:
         try:
             parse_located(each)
@@ -44,7 +44,7 @@ def wishes_of(found: Sequence[Located], namespace: str) -> tuple[list[Wish], lis
             problems.append(str(error))
             continue
         head = {**each.body["metadata"], "namespace": each.body["metadata"].get("namespace") or namespace}
-        wish = Wish(each.where, {**each.body, "metadata": head})
+        wish = DeploymentWish(each.where, {**each.body, "metadata": head})
         places.setdefault(wish.key, []).append(wish)
     problems += namesakes({key: [each.where for each in wishes] for key, wishes in places.items()})
     return [wishes[0] for wishes in places.values() if len(wishes) == 1], problems
@@ -74,7 +74,7 @@ def plan_live(manifests: Manifests, access: ClusterAccess, wanted: LivePlanOptio
 def plan_stored(manifests: Manifests, stored: Export, wanted: LivePlanOptions, output: str) -> int:
     """Print the review of manifests on a snapshot; without any, of all its objects. Return the exit status."""
 
-    def ask(wishes: Sequence[Wish], means: Means) -> Review:
+    def ask(wishes: Sequence[DeploymentWish], means: Means) -> Review:
         return replay(stored, wishes if wishes or wanted.what_if else objects_of(stored), means)
 
     return _plan(manifests, wanted.namespace or "default", wanted, output, ask, may_be_empty=not manifests.found)
@@ -83,7 +83,7 @@ def plan_stored(manifests: Manifests, stored: Export, wanted: LivePlanOptions, o
 def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: LivePlanOptions, output: str) -> int:
     """Print what ``--what-if`` changes in the plan of manifests on a file of nodes. Return the exit status."""
 
-    def ask(wishes: Sequence[Wish], means: Means) -> Review:
+    def ask(wishes: Sequence[DeploymentWish], means: Means) -> Review:
         own = prices_from(None) if means.prices is None else means.prices
         nodes, groups = fleet_file(file, own), groups_from(node_groups, priced_types(own))
         return review_on(nodes, groups, wishes, means.what_if)
@@ -96,7 +96,7 @@ def _plan(
     home: str,
     wanted: LivePlanOptions,
     output: str,
-    ask: Callable[[Sequence[Wish], Means], Review],
+    ask: Callable[[Sequence[DeploymentWish], Means], Review],
     *,
     may_be_empty: bool = False,
 ) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from plimsoll.api.v1alpha1.status import PlacementStatus
-from plimsoll.app.review.values import Change, Review
+from plimsoll.app.review.values import DeploymentChange, Review
 from plimsoll.cli.planning import PlannedStatus
 from plimsoll.cli.plans.review import bill_text, cells, others_text
 from plimsoll.domain.decisions.outcomes import Split
@@ -32,7 +32,7 @@ def plan_markdown(outcomes: Sequence[PlannedStatus]) -> str:
     return _page(_table(head, rows), [], messages, [])
 
 
-def _review_row(change: Change) -> tuple[str, ...]:
+def _review_row(change: DeploymentChange) -> tuple[str, ...]:
     verdict, *others = cells(change)
     return str(change.key), f"**{verdict}**", *others
 
