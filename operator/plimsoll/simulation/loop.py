@@ -34,7 +34,7 @@ from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Sit
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Chance
 from plimsoll.simulation.fleet import Replica, Stage
-from plimsoll.simulation.run import Kind
+from plimsoll.simulation.run import ReplicaKind
 from plimsoll.simulation.values import Sample
 
 _NOTHING = Ledger({})
@@ -47,13 +47,13 @@ _POOL: Final = "pool"
 class Loop:
     """The loop's state between its turns: it wants ``wanted`` replicas of a ``kind``."""
 
-    kind: Kind
+    kind: ReplicaKind
     policy: RebalancePolicy
     wanted: int
     startup_seconds: float
     memory: LoopMemory = field(init=False)
     history: ChangeHistory = field(default_factory=ChangeHistory, init=False)
-    _declared: Kind = field(init=False)
+    _declared: ReplicaKind = field(init=False)
     _memo: Memo = field(default_factory=Memo, init=False)
 
     def __post_init__(self) -> None:

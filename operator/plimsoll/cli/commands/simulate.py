@@ -29,7 +29,7 @@ from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.sizing import Sized
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
-from plimsoll.simulation.result import Moment, SimulationResult, Spread, clock, evenly
+from plimsoll.simulation.result import Moment, SimulationResult, TimePercentiles, clock, evenly
 from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS, SimulationRun, kind_of_replica
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.workload import PRESETS, Workload, preset
@@ -247,7 +247,7 @@ def _totals_line(result: SimulationResult) -> str:
     )
 
 
-def _times(spread: Spread | None) -> str:
+def _times(spread: TimePercentiles | None) -> str:
     if spread is None:
         return "unknown"
     return f"{spread.median * _MILLISECONDS:,.0f} / {spread.p95 * _MILLISECONDS:,.0f} ms"
@@ -330,7 +330,7 @@ def _moment(moment: Moment) -> dict[str, Any]:
     }
 
 
-def _spread(spread: Spread | None) -> dict[str, float] | None:
+def _spread(spread: TimePercentiles | None) -> dict[str, float] | None:
     if spread is None:
         return None
     return {"median": round(spread.median, _DIGITS), "p95": round(spread.p95, _DIGITS)}
