@@ -25,7 +25,7 @@ from plimsoll.rebalance.signals.forecast import Point
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.metrics import EngineSample, GpuActivity, PodSignals, SignalState
 from plimsoll.rebalance.signals.reading import PastReading, Reading
-from plimsoll.rebalance.signals.tracks import Line
+from plimsoll.rebalance.signals.tracks import TimeSeries
 from tests.adapters.fake_engine import engine, page
 from tests.support.eventually import HANG_SECONDS, eventually
 
@@ -493,7 +493,9 @@ class GatewayReader(FakeReader):
     """Knows the queue of every gateway as well."""
 
     def read_queue(self, namespace: str, pool: str, *, now: float) -> GatewayQueue:
-        return GatewayQueue(SignalState.FRESH, (Line([now], [3.0 if (namespace, pool) == ("x", "chat") else 0.0]),))
+        return GatewayQueue(
+            SignalState.FRESH, (TimeSeries([now], [3.0 if (namespace, pool) == ("x", "chat") else 0.0]),)
+        )
 
 
 async def test_a_gateways_queue_is_read_although_no_pod_is_left() -> None:

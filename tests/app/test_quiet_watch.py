@@ -15,7 +15,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.idle import Quiet
 from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
-from plimsoll.rebalance.signals.tracks import Line
+from plimsoll.rebalance.signals.tracks import TimeSeries
 from tests.support.engine_loads import NOW, Serves, moments, track
 
 KEY, OTHER = ObjectKey("ns", "llama"), ObjectKey("ns", "other")
@@ -23,7 +23,7 @@ METRICS = engine_of().metrics
 SECONDS = look_back_seconds(1800)
 TIMES = moments(1800)
 ASKED = WantedSamples(("a",), metrics=METRICS, idle_seconds=1800)
-EMPTY = GatewayQueue(SignalState.FRESH, (Line(TIMES, [0.0] * len(TIMES)),))
+EMPTY = GatewayQueue(SignalState.FRESH, (TimeSeries(TIMES, [0.0] * len(TIMES)),))
 
 
 @dataclass

@@ -24,7 +24,7 @@ from plimsoll.app.write.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECON
 from plimsoll.decision.deployment import Deployment
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import POOL_ANNOTATION, POOL_LABEL
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.honest import honest_nodes, honest_spec
 from tests.support.installed import LLAMA_8B, inference_deployment
@@ -171,7 +171,7 @@ async def test_what_is_scaled_to_zero_ends_though_another_change_with_it_is_refu
 
 @pytest.mark.parametrize(("waits_for", "after_seconds"), [(QUEUED, 2.0), (AFTER_OTHERS, 120.0)])
 async def test_a_wait_is_reported_when_it_lasts_and_a_decision_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits_for: Problem, after_seconds: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits_for: DeploymentProblem, after_seconds: float
 ) -> None:
     api, clock = ApiInMemory(Clock()), Seconds()
     for node in honest_nodes(1, HONEST):
@@ -204,14 +204,14 @@ class Waiting(PlanningTime):
     """One deployment waits in each pass."""
 
     name: str = ""
-    problem: Problem = QUEUED
+    problem: DeploymentProblem = QUEUED
 
-    def __init__(self, name: str, problem: Problem) -> None:
+    def __init__(self, name: str, problem: DeploymentProblem) -> None:
         super().__init__()
         self.name, self.problem = name, problem
 
     @override
-    def waits(self, deployment: Deployment, *, reading: bool = False) -> Problem | None:
+    def waits(self, deployment: Deployment, *, reading: bool = False) -> DeploymentProblem | None:
         return self.problem if deployment.key.name == self.name else None
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from plimsoll.app.backoff import Backoff
-from plimsoll.decision.supervisor import Step, error_words, fault_problem
+from plimsoll.decision.supervisor import PassStep, error_words, fault_problem
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 logger = logging.getLogger("plimsoll.faults")
 
@@ -22,11 +22,11 @@ logger = logging.getLogger("plimsoll.faults")
 class ObjectFault:
     """The latest exception of one object."""
 
-    step: Step
+    step: PassStep
     generation: int
     error: str
 
-    def problem(self) -> Problem:
+    def problem(self) -> DeploymentProblem:
         """The problem that the object's conditions report."""
         return fault_problem(self.step, self.error)
 
@@ -55,7 +55,7 @@ class Faults:
         fault = self._by_uid.get(uid)
         return fault if fault is not None and fault.generation == generation else None
 
-    def note(self, key: ObjectKey, uid: str, generation: int, step: Step, error: BaseException) -> ObjectFault:
+    def note(self, key: ObjectKey, uid: str, generation: int, step: PassStep, error: BaseException) -> ObjectFault:
         """Remember an exception; the traceback goes into the log when it is new."""
         fault = ObjectFault(step, generation, error_words(error))
         is_new = self._by_uid.get(uid) != fault

@@ -18,13 +18,13 @@ from plimsoll.cli.context import Models
 from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, namesakes, parse_located
 from plimsoll.cli.reading.model_sources import Images
 from plimsoll.decision.decide import decide
-from plimsoll.decision.deployment import Asked, Deployment, Identity, Placed
+from plimsoll.decision.deployment import Asked, Deployment, Identity, PlacedPools
 from plimsoll.decision.memory import Memory
 from plimsoll.decision.outcome import Outcome
 from plimsoll.decision.results.manifests import manifests_of
 from plimsoll.decision.results.reports import report_of
 from plimsoll.decision.spec_digests import SpecDigests
-from plimsoll.decision.supervisor import PassSupervisor, Step, error_words
+from plimsoll.decision.supervisor import PassStep, PassSupervisor, error_words
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.fleet import Fleet, Weakest
@@ -43,7 +43,7 @@ from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.ledger import Quotas
 from plimsoll.status.reading import Record
-from plimsoll.status.report import Problem, Report
+from plimsoll.status.report import DeploymentProblem, Report
 from plimsoll.status.writing import document_of, new_status
 
 T = TypeVar("T")
@@ -330,9 +330,11 @@ _NO_DIGESTS = SpecDigests("", "", "")
 class _AtOnce(PassSupervisor):
     """A pass that nobody repeats: an exception is quoted."""
 
-    def failed(self, step: Step, deployment: Deployment, error: BaseException) -> Problem:  # noqa: ARG002 - said by the place
+    def failed(self, step: PassStep, deployment: Deployment, error: BaseException) -> DeploymentProblem:  # noqa: ARG002 - said by the place
         """Return a problem for the person who asks."""
-        return Problem(step, f"It cannot be planned ({error_words(error)}). Please report this.", permanent=True)
+        return DeploymentProblem(
+            step, f"It cannot be planned ({error_words(error)}). Please report this.", permanent=True
+        )
 
 
 def _deployment(asked: ManifestRequest, index: int) -> Deployment:
@@ -341,4 +343,4 @@ def _deployment(asked: ManifestRequest, index: int) -> Deployment:
     request = replace(asked.request, created=created)
     identity = Identity(request.key, head.uid, head.generation, created, _NO_DIGESTS)
     wanted = Asked(asked.resource, request.model, request, asked.priority, replicas=request.replicas)
-    return Deployment(identity, Record(), Placed(Surroundings({}, {})), wanted)
+    return Deployment(identity, Record(), PlacedPools(Surroundings({}, {})), wanted)

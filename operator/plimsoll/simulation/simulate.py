@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.rebalance.decide import Decided
+from plimsoll.rebalance.decide import LoopResult
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Draws, seed_for
@@ -29,7 +29,7 @@ LOOK_SECONDS: Final = 5.0
 
 _SLICE_SECONDS: Final = 60.0
 
-Witness = Callable[[Situation, Decided], None]
+Witness = Callable[[Situation, LoopResult], None]
 """Sees every turn of the live loop."""
 
 

@@ -11,7 +11,7 @@ from math import ceil
 from typing import Final
 
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.rebalance.decide import Decided
+from plimsoll.rebalance.decide import LoopResult
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
 from plimsoll.rebalance.why import sentence
 from plimsoll.simulation.batch import BLOCK_TOKENS
@@ -171,7 +171,7 @@ class Log:
             words = f"{_count(count, 'client')} had no first token within {patience_seconds:g} s and gave up."
             self.state(at, Happening.GAVE_UP, words)
 
-    def decided(self, at: float, decided: Decided, *, is_made: bool) -> None:
+    def decided(self, at: float, decided: LoopResult, *, is_made: bool) -> None:
         """Note a decision. One that is not carried out is noted once, until another one is made."""
         decision, said = decided.decision, (type(decided.decision).__name__, decided.decision.reason.value)
         is_change = isinstance(decision, AddReplica | RemoveReplica | Retune | Move)
@@ -192,7 +192,7 @@ class Log:
         self.events.append(Event(at, Happening.SERVES, words))
 
 
-def _what(decided: Decided, *, is_made: bool) -> str:
+def _what(decided: LoopResult, *, is_made: bool) -> str:
     match decided.decision:
         case AddReplica(count=count):
             change = f"add {_count(count, 'replica')}"

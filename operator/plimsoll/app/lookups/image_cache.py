@@ -21,7 +21,7 @@ from plimsoll.app.lookups.lanes import Lane
 from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.errors import PlimsollError, RateLimited
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 READ_SECONDS = 3600.0
 """How long an answer is used. A tag may be moved to another image, which nearly always has the same platforms."""
@@ -70,10 +70,12 @@ class _Entry(LookUp):
     failures: int = 0
 
 
-def reading(image: str) -> Problem:
+def reading(image: str) -> DeploymentProblem:
     """Return that the index of an image is being read."""
     doing = f"Reading the platforms of the image: {image}."
-    return Problem(ConditionReason.READING_IMAGE, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS)
+    return DeploymentProblem(
+        ConditionReason.READING_IMAGE, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS
+    )
 
 
 class ImageCache:
