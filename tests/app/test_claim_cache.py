@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plimsoll.adapters.cluster.client import ClusterRefused, Kind
+from plimsoll.adapters.cluster.client import ClusterRefused, ObjectKind
 from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
 from plimsoll.app.lookups import claim_cache
 from plimsoll.app.lookups.claim_cache import BOUND_SECONDS, MOST_OF_NAMESPACE, UNBOUND_SECONDS, ClaimCache
@@ -32,14 +32,14 @@ def volume(zone: str) -> dict[str, Any]:
 class Desk:
     """A cache with a clock of its own, an API server of a few objects, and what was asked of it."""
 
-    def __init__(self, objects: Mapping[tuple[Kind, str], Any]) -> None:
+    def __init__(self, objects: Mapping[tuple[ObjectKind, str], Any]) -> None:
         self.objects = dict(objects)
         self.asked: list[tuple[str, str]] = []
         self.now = 0.0
         self.changes = 0
         self.book = ClaimCache(self._get, self._changed, clock=lambda: self.now)
 
-    async def _get(self, kind: Kind, key: ObjectKey) -> Any:
+    async def _get(self, kind: ObjectKind, key: ObjectKey) -> Any:
         self.asked.append((kind.plural, str(key).lstrip("/")))
         found = self.objects.get((kind, key.name))
         if isinstance(found, Exception):

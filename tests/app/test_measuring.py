@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster, Listing, ObjectKind
 from plimsoll.app.review.looking import OPERATOR_SELECTOR
 from plimsoll.app.review.measuring import measure, measured
 from plimsoll.app.review.overlay import overlaid
@@ -69,7 +69,7 @@ class Served:
 
     async def list(
         self,
-        kind: Kind,
+        kind: ObjectKind,
         *,
         labels: str | None = None,
         namespace: str | None = None,

@@ -18,8 +18,8 @@ from plimsoll.adapters.cluster.client import (
     RESOURCE_QUOTAS,
     Cluster,
     ClusterRefused,
-    Kind,
     Listing,
+    ObjectKind,
 )
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
@@ -125,10 +125,10 @@ async def test_without_the_operator_s_deployment_its_defaults_hold_and_that_is_s
 class Closed:
     """A cluster without objects that refuses to list one kind."""
 
-    def __init__(self, kind: Kind, status: int) -> None:
+    def __init__(self, kind: ObjectKind, status: int) -> None:
         self.kind, self.status = kind, status
 
-    async def list(self, kind: Kind, **_: object) -> Listing:
+    async def list(self, kind: ObjectKind, **_: object) -> Listing:
         if kind == self.kind:
             raise ClusterRefused("list", self.status, "no")
         return Listing([])
@@ -145,20 +145,20 @@ class Closed:
     ],
 )
 async def test_a_kind_that_the_operator_can_do_without_is_named_where_it_cannot_be_listed(
-    kind: Kind, status: int
+    kind: ObjectKind, status: int
 ) -> None:
     found = await look(cast("Cluster", Closed(kind, status)), Settings())
     assert found.notes == (f"{kind.plural} cannot be read (no): the plan is without them.",)
 
 
 @pytest.mark.parametrize("kind", [RESOURCE_SLICES, RESOURCE_CLAIMS])
-async def test_where_kubernetes_is_older_than_a_kind_nothing_is_missing(kind: Kind) -> None:
+async def test_where_kubernetes_is_older_than_a_kind_nothing_is_missing(kind: ObjectKind) -> None:
     found = await look(cast("Cluster", Closed(kind, 404)), Settings())
     assert found.notes == ()
 
 
 @pytest.mark.parametrize(("kind", "status"), [(PRIORITY_CLASSES, 500), (NODES, 403), (INFERENCE_DEPLOYMENTS, 404)])
-async def test_without_a_kind_that_decides_or_an_answer_nothing_is_planned(kind: Kind, status: int) -> None:
+async def test_without_a_kind_that_decides_or_an_answer_nothing_is_planned(kind: ObjectKind, status: int) -> None:
     with pytest.raises(ClusterRefused):
         await look(cast("Cluster", Closed(kind, status)), Settings())
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, ClusterRefused, Kind
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, ClusterRefused, ObjectKind
 from plimsoll.api.bounds import MOST_CHARACTERS
 from plimsoll.app.plan.planning_time import AFTER_OTHERS, QUEUED, PlanningTime
 from plimsoll.app.watch.store import Body, key_of
@@ -77,7 +77,7 @@ async def test_statuses_of_large_objects_are_written_one_by_one_with_rests_and_k
     written: list[str] = []
     at_once, rests = operator.client.put_status, Rests(monkeypatch)
 
-    async def costly(kind: Kind, known: Body, status: Mapping[str, Any]) -> dict[str, Any]:
+    async def costly(kind: ObjectKind, known: Body, status: Mapping[str, Any]) -> dict[str, Any]:
         clock.now += write_seconds
         written.append(known["metadata"]["namespace"])
         return await at_once(kind, known, status)
@@ -117,7 +117,7 @@ async def test_a_deletion_that_is_refused_stops_no_other_write(tmp_path: Path, m
     api.delete(DEPLOYMENTS, key_of(made))
     refused: list[str] = []
 
-    async def refuse(_: Kind, key: ObjectKey, __: str) -> None:
+    async def refuse(_: ObjectKind, key: ObjectKey, __: str) -> None:
         refused.append(key.name)
         raise ClusterRefused(f"delete deployments {key}", 403, "a policy forbids it")
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
-from plimsoll.adapters.cluster.kinds import LEASES, Kind
+from plimsoll.adapters.cluster.kinds import LEASES, ObjectKind
 from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.console.asked import settings_from
 from plimsoll.console.settings import OPERATOR
@@ -99,9 +99,9 @@ class Played:
     """A cluster that gives one answer after the other; an exception is raised."""
 
     answers: list[Any]
-    asked: list[tuple[Kind, ObjectKey]] = field(default_factory=list)
+    asked: list[tuple[ObjectKind, ObjectKey]] = field(default_factory=list)
 
-    async def get(self, kind: Kind, key: ObjectKey) -> Any:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> Any:
         self.asked.append((kind, key))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):

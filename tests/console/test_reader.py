@@ -15,7 +15,7 @@ import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster, Listing
-from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, ObjectKind
 from plimsoll.console.sources import informer_cache as module
 from plimsoll.console.sources.reader import Reader
 from plimsoll.console.views.frame import frame_of
@@ -49,7 +49,9 @@ class Played:
     versions: list[str] = field(default_factory=list)
     _events: dict[Scope, asyncio.Queue[Any]] = field(default_factory=lambda: defaultdict(asyncio.Queue))
 
-    async def list(self, kind: Kind, *, namespace: str | None, keep: Callable[[Body], Any], **_: object) -> Listing:
+    async def list(
+        self, kind: ObjectKind, *, namespace: str | None, keep: Callable[[Body], Any], **_: object
+    ) -> Listing:
         scope = kind.plural, namespace
         self.lists.append(scope)
         if scope in self.refusals:
@@ -59,7 +61,7 @@ class Played:
         return Listing([], 10)
 
     async def watch(
-        self, kind: Kind, version: str, *, namespace: str | None, seconds: int
+        self, kind: ObjectKind, version: str, *, namespace: str | None, seconds: int
     ) -> AsyncIterator[tuple[str, Body]]:
         assert seconds <= 60
         scope = kind.plural, namespace
@@ -73,7 +75,7 @@ class Played:
                 return
             yield event
 
-    def tell(self, event: Any, kind: Kind = INFERENCE_DEPLOYMENTS, namespace: str | None = None) -> None:
+    def tell(self, event: Any, kind: ObjectKind = INFERENCE_DEPLOYMENTS, namespace: str | None = None) -> None:
         """Send an event to the watch of a kind; None ends the watch, an exception breaks it."""
         self._events[kind.plural, namespace].put_nowait(event)
 

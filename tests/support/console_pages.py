@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, cast
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import Cluster, Listing, ObjectKind
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands, Ran
@@ -79,12 +79,12 @@ class Answering:
 
     objects: Mapping[str, Body] = field(default_factory=dict)
 
-    async def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> Body | None:
         found = self.objects.get(kind.plural)
         named = {"name": key.name, "namespace": key.namespace}
         return None if found is None else {**found, "metadata": {**found["metadata"], **named}}
 
-    async def list(self, kind: Kind, **_: object) -> Listing:
+    async def list(self, kind: ObjectKind, **_: object) -> Listing:
         return Listing([each for each in (self.objects.get(kind.plural),) if each is not None])
 
     async def may(self, *_: object) -> bool:

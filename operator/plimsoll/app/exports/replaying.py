@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from plimsoll import __version__
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, SECRETS, Cluster, ClusterRefused, Kind, Listing
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, SECRETS, Cluster, ClusterRefused, Listing, ObjectKind
 from plimsoll.app.exports.document import SNAPSHOT, Export
 from plimsoll.app.exports.specs import without_secrets
 from plimsoll.app.review.looking import OPERATOR_SELECTOR
@@ -82,7 +82,7 @@ class StoredCluster(Cluster):
 
     async def list(
         self,
-        kind: Kind,
+        kind: ObjectKind,
         *,
         labels: str | None = None,
         namespace: str | None = None,
@@ -104,14 +104,14 @@ class StoredCluster(Cluster):
             ]
         )
 
-    async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> Manifest | None:
         """Return one object; None if the snapshot does not hold it."""
         if kind == SECRETS:
             raise ClusterRefused(f"get secrets {key}", FORBIDDEN, "a snapshot holds no Secrets")
         found = (await self.list(kind, namespace=key.namespace)).items
         return next((each for each in found if each["metadata"]["name"] == key.name), None)
 
-    async def checked(self, kind: Kind, body: Manifest) -> Manifest:
+    async def checked(self, kind: ObjectKind, body: Manifest) -> Manifest:
         """Refuse as for a user who may not ask: the rules of the CRD are applied without an API server."""
         name = f"{body['metadata'].get('namespace')}/{body['metadata']['name']}"
         raise ClusterRefused(f"check {kind.plural} {name}", FORBIDDEN, "a snapshot cannot check objects")

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, ClusterRefused
-from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, Kind
+from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, ObjectKind
 from plimsoll.app.lookups.lanes import Lane
 from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.cluster.node_rules import Claim, Mounted
@@ -50,7 +50,7 @@ NOTICE_SECONDS = 2.0
 
 _MOST_NAMED = 5
 
-Get = Callable[[Kind, ObjectKey], Awaitable[Manifest | None]]
+Get = Callable[[ObjectKind, ObjectKey], Awaitable[Manifest | None]]
 
 logger = logging.getLogger("plimsoll.claims")
 

@@ -8,7 +8,14 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
+from plimsoll.adapters.cluster.client import (
+    DEPLOYMENTS,
+    INFERENCE_DEPLOYMENTS,
+    PODS,
+    Cluster,
+    ClusterRefused,
+    ObjectKind,
+)
 from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, KEPT, PRUNERS
@@ -71,7 +78,7 @@ def _take(store: Store, live: dict[ObjectKey, Body], body: dict[str, Any]) -> di
 
 async def _listed(
     cluster: Cluster,
-    kind: Kind,
+    kind: ObjectKind,
     selector: str | None,
     settings: Settings,
     keep: Callable[[dict[str, Any]], dict[str, Any]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
-from plimsoll.adapters.cluster.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS, Kind
+from plimsoll.adapters.cluster.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS, ObjectKind
 from plimsoll.api.v1alpha1.inbox import Verdict
 from plimsoll.cli.cluster.answering import ProposalAnswer
 from plimsoll.cli.cluster.live import put_answer
@@ -116,7 +116,7 @@ def _key(visit: Visit) -> ObjectKey:
     return ObjectKey(visit.parts["namespace"], visit.parts["name"])
 
 
-async def _get(visit: Visit, kind: Kind, key: ObjectKey) -> Body | None:
+async def _get(visit: Visit, kind: ObjectKind, key: ObjectKey) -> Body | None:
     """Return one object. Nothing that is no name becomes a part of the request's path."""
     return await visit.cluster.get(kind, key) if is_key(key) else None
 

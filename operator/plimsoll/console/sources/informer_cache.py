@@ -11,7 +11,7 @@ from typing import Any
 
 from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
-from plimsoll.adapters.cluster.kinds import Kind
+from plimsoll.adapters.cluster.kinds import ObjectKind
 from plimsoll.console.views.rows import Body, key_of
 from plimsoll.console.views.world import GapKind, KindGap
 from plimsoll.domain.errors import PlimsollError
@@ -52,7 +52,7 @@ class ScopedInformer:
     """
 
     cluster: Cluster
-    kind: Kind
+    kind: ObjectKind
     keep: Callable[[Body], Any]
     on_change: Callable[[], None]
     namespace: str | None = None

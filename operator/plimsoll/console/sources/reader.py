@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
-from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, LEASES, NODES, PODS, PROPOSALS, Kind
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, LEASES, NODES, PODS, PROPOSALS, ObjectKind
 from plimsoll.app.watch.pruning import node as pruned_node
 from plimsoll.app.watch.pruning import whole
 from plimsoll.console.sources.informer_cache import ScopedInformer
@@ -24,7 +24,7 @@ from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 
-KEPT: Mapping[Kind, Callable[[Body], Any]] = {
+KEPT: Mapping[ObjectKind, Callable[[Body], Any]] = {
     INFERENCE_DEPLOYMENTS: row_of,
     PROPOSALS: whole,
     NODES: pruned_node,
@@ -90,7 +90,7 @@ class Reader:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _add(self, kind: Kind, namespace: str | None) -> None:
+    def _add(self, kind: ObjectKind, namespace: str | None) -> None:
         cache = ScopedInformer(self._cluster, kind, KEPT[kind], self._note, namespace)
         self._caches.append(cache)
         self._start(cache.run())
@@ -142,13 +142,13 @@ class Reader:
             (cache.heard for cache in self._caches if cache.heard and not cache.is_forbidden.is_set()), default=0.0
         )
 
-    def _all(self, kind: Kind) -> dict[Any, Any]:
+    def _all(self, kind: ObjectKind) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for cache in self.caches_of(kind):
             found |= cache.objects
         return found
 
-    def caches_of(self, kind: Kind) -> list[ScopedInformer]:
+    def caches_of(self, kind: ObjectKind) -> list[ScopedInformer]:
         """Return the caches of a kind, one a scope."""
         return [cache for cache in self._caches if cache.kind == kind]
 
