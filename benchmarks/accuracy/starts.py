@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from benchmarks.accuracy.loading import DATA, Sources, load
 from benchmarks.accuracy.ours import Question, question_of
-from plimsoll.cli.changes.remedies import Remedy, all_remedies
+from plimsoll.cli.changes.remedies import RemedyAnswer, all_remedies
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate
 from plimsoll.domain.units import GIB
 from plimsoll.placement.options.sizing import Sized
@@ -52,7 +52,7 @@ class Report:
     blocks: int | None
     needed_gib: float | None
     question: Question
-    remedies: tuple[Remedy, ...]
+    remedies: tuple[RemedyAnswer, ...]
 
     @property
     def figures(self) -> MemoryEstimate:
@@ -123,7 +123,7 @@ def _answered(row: dict[str, Any], setup: Any) -> Report:
     )
 
 
-def _remedies(question: Question, setup: Any) -> tuple[Remedy, ...]:
+def _remedies(question: Question, setup: Any) -> tuple[RemedyAnswer, ...]:
     """Return the remedies for the flags as they were: all that the engine would choose itself is fixed."""
     fixed = replace(
         question.request.engine,

@@ -18,7 +18,7 @@ from plimsoll.adapters.cluster.client import (
     PROPOSALS,
     RESOURCE_QUOTAS,
     SERVICES,
-    Kind,
+    ObjectKind,
 )
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.plan.rendered import Desired
@@ -35,7 +35,7 @@ Body = dict[str, Any]
 
 BORN = "2026-11-21T03:00:00Z"
 STARTED = "2026-11-21T03:05:00Z"
-OWN_KINDS: dict[str, Kind] = {
+OWN_KINDS: dict[str, ObjectKind] = {
     "Deployment": DEPLOYMENTS,
     "Service": SERVICES,
     "PodDisruptionBudget": DISRUPTION_BUDGETS,

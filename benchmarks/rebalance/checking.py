@@ -25,7 +25,7 @@ from plimsoll.domain.cluster.gpus import Efficiency
 from plimsoll.performance.hardware_speed import speed_of
 from plimsoll.performance.step_costs import costs_of
 from plimsoll.simulation.batch import BLOCK_TOKENS
-from plimsoll.simulation.engine import Engine, StepTimes
+from plimsoll.simulation.engine import SimulatedEngine, StepTimes
 
 GPU_TYPES: Final = ("h100-sxm-80gb", "h200-sxm-141gb")
 SEED: Final = 1
@@ -41,7 +41,7 @@ def can_be_simulated(row: Row) -> bool:
 def simulate(case: Case, efficiency: Efficiency | None = None) -> Prediction:
     """Return the simulated means of a case, with the catalogue's constants or with those given."""
     load = Load(int(case.row.running), int(case.row.rounds), case.row.prompt, case.row.output)
-    found = mean_times(Engine(_spec(case, load), _times(case, efficiency)), load, SEED)
+    found = mean_times(SimulatedEngine(_spec(case, load), _times(case, efficiency)), load, SEED)
     return Prediction(found.tpot_seconds, found.ttft_seconds)
 
 

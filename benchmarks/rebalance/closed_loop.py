@@ -12,8 +12,8 @@ from random import Random
 from statistics import fmean
 from typing import Final
 
-from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.values import Arrival, Request
+from plimsoll.simulation.engine import SimulatedEngine
+from plimsoll.simulation.values import Arrival, SimulatedRequest
 
 SPREAD: Final = 0.1
 """Lengths are drawn evenly from so much below the mean to so much above it, so that users do not end in step."""
@@ -42,7 +42,7 @@ class Times:
     tpot_seconds: float
 
 
-def mean_times(engine: Engine, load: Load, seed: int) -> Times:
+def mean_times(engine: SimulatedEngine, load: Load, seed: int) -> Times:
     """Serve all requests of a load by an idle engine.
 
     Raises:
@@ -59,13 +59,13 @@ def mean_times(engine: Engine, load: Load, seed: int) -> Times:
 class _Loop:
     """The users' requests: those that come next, in the order of their times, and how many are to follow."""
 
-    engine: Engine
+    engine: SimulatedEngine
     load: Load
     rng: Random
-    _coming: deque[Request] = field(default_factory=deque, init=False)
+    _coming: deque[SimulatedRequest] = field(default_factory=deque, init=False)
     _left: int = field(default=0, init=False)
 
-    def run(self) -> Iterator[Request]:
+    def run(self) -> Iterator[SimulatedRequest]:
         """Yield each request when it is answered."""
         self._left = self.load.users * (self.load.rounds - 1)
         self._coming.extend(self._request(0.0) for _ in range(self.load.users))
@@ -79,7 +79,7 @@ class _Loop:
         plan = self.engine.plan
         return bool(self._coming) and (plan is None or self._coming[0].arrival.at <= plan.ends_at)
 
-    def _receive(self, request: Request) -> None:
+    def _receive(self, request: SimulatedRequest) -> None:
         now = request.arrival.at
         self.engine.add(request, now)
         while self._coming and self._coming[0].arrival.at <= now:
@@ -89,7 +89,7 @@ class _Loop:
         else:
             self.engine.interrupt(now)
 
-    def _end_step(self) -> list[Request]:
+    def _end_step(self) -> list[SimulatedRequest]:
         now = 0.0 if self.engine.plan is None else self.engine.plan.ends_at
         done = self.engine.end()
         self.engine.begin(now)
@@ -98,8 +98,8 @@ class _Loop:
         self._left = max(0, self._left - len(done))
         return done
 
-    def _request(self, at: float) -> Request:
-        return Request(Arrival(at, self._draw(self.load.prompt_tokens), self._draw(self.load.output_tokens)))
+    def _request(self, at: float) -> SimulatedRequest:
+        return SimulatedRequest(Arrival(at, self._draw(self.load.prompt_tokens), self._draw(self.load.output_tokens)))
 
     def _draw(self, mean: float) -> int:
         return max(1, round(mean * self.rng.uniform(1 - SPREAD, 1 + SPREAD)))

@@ -11,7 +11,7 @@ from benchmarks.rebalance.scraping import Scraping
 from benchmarks.rebalance.step_seconds import times_of
 from benchmarks.rebalance.values import Change, Maker, Order, Outcome, Policy, Scenario, View
 from plimsoll.simulation.agenda import Agenda
-from plimsoll.simulation.fleet import Fleet, Replica, lasts
+from plimsoll.simulation.fleet import Replica, SimulatedFleet, lasts
 from plimsoll.simulation.gateway import Gateway
 from plimsoll.simulation.values import FaultKind
 
@@ -36,7 +36,7 @@ class _Run:
         self._agenda = Agenda()
         times = times_of(scenario.engine).times(speed_factor(scenario, seed))
         self._scraping = Scraping(scenario, self._agenda, _chance(seed, "scrapes"))
-        self._fleet = Fleet(scenario, times, self._agenda, _chance(seed, "starts"), self._on_ready)
+        self._fleet = SimulatedFleet(scenario, times, self._agenda, _chance(seed, "starts"), self._on_ready)
         patience = scenario.patience_seconds - times.request_seconds
         self._gateway = Gateway(self._agenda, self._fleet.ready, scenario.routing, patience, _chance(seed, "routing"))
         self._wanted = scenario.start_replicas

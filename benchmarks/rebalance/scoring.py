@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from benchmarks.rebalance.scenarios.situation import Situation
 from benchmarks.rebalance.values import Change, Outcome, Scenario
-from plimsoll.simulation.values import Answered, Fate
+from plimsoll.simulation.values import AnsweredRequest, Fate
 
 HOUR = 3600.0
 FLIP_SECONDS = 1800.0
@@ -85,7 +85,7 @@ def score(outcome: Outcome, situation: Situation) -> Score:
     )
 
 
-def keeps(answered: Answered, scenario: Scenario) -> bool:
+def keeps(answered: AnsweredRequest, scenario: Scenario) -> bool:
     """Whether a request was served with both promises kept. An answer of one token has no time per token."""
     return (
         answered.fate is Fate.SERVED
@@ -95,17 +95,17 @@ def keeps(answered: Answered, scenario: Scenario) -> bool:
     )
 
 
-def goodput(answered: Sequence[Answered], scenario: Scenario) -> float | None:
+def goodput(answered: Sequence[AnsweredRequest], scenario: Scenario) -> float | None:
     """Return the per cent of all requests that were served with both promises kept; None where there are none."""
     return _percent(sum(keeps(each, scenario) for each in answered), len(answered))
 
 
-def errors(answered: Sequence[Answered]) -> float | None:
+def errors(answered: Sequence[AnsweredRequest]) -> float | None:
     """Return the per cent of all requests whose client gave up or lost its replica; None where there are none."""
     return _percent(sum(each.fate is not Fate.SERVED for each in answered), len(answered))
 
 
-def part_of(answered: Sequence[Answered], fate: Fate) -> float | None:
+def part_of(answered: Sequence[AnsweredRequest], fate: Fate) -> float | None:
     """Return the per cent of all requests that had a fate; None where there are none."""
     return _percent(sum(each.fate is fate for each in answered), len(answered))
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from benchmarks.rebalance.values import EngineSpec, PodView, Scenario
 from plimsoll.simulation.agenda import Agenda
-from plimsoll.simulation.fleet import Fleet, Replica, lasts
-from plimsoll.simulation.values import Fault, FaultKind, Sample
+from plimsoll.simulation.fleet import Replica, SimulatedFleet, lasts
+from plimsoll.simulation.values import FaultKind, InjectedFault, Sample
 
 HISTORY_SECONDS: Final = 600.0
 """How far back a policy sees."""
@@ -30,7 +30,7 @@ class Scraping:
     agenda: Agenda
     rng: Random
     _samples: dict[Replica, deque[Sample]] = field(default_factory=dict, init=False)
-    _victims: dict[Replica, list[Fault]] = field(default_factory=dict, init=False)
+    _victims: dict[Replica, list[InjectedFault]] = field(default_factory=dict, init=False)
     _begun: dict[int, float] = field(default_factory=dict, init=False)
     _past: list[tuple[float, float]] | None = field(default=None, init=False)
     _ended: int = field(default=0, init=False)
@@ -55,7 +55,7 @@ class Scraping:
             self._ended = ended
         return self._past
 
-    def strike_at_their_times(self, fleet: Fleet[EngineSpec]) -> None:
+    def strike_at_their_times(self, fleet: SimulatedFleet[EngineSpec]) -> None:
         """Let each fault of a pod hit the pod that is the oldest when it begins."""
         for fault in self.scenario.faults:
             if fault.kind in (FaultKind.STALE_POD, FaultKind.NOT_A_NUMBER):
@@ -81,7 +81,7 @@ class Scraping:
             samples.popleft()
         return tuple(samples)
 
-    def _strike(self, fault: Fault, fleet: Fleet[EngineSpec]) -> None:
+    def _strike(self, fault: InjectedFault, fleet: SimulatedFleet[EngineSpec]) -> None:
         for oldest in fleet.shown[:1]:
             self._victims.setdefault(oldest, []).append(fault)
 

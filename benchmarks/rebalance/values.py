@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from plimsoll.simulation.values import Answered, Arrival, Fault, Routing, Sample
+from plimsoll.simulation.values import AnsweredRequest, Arrival, InjectedFault, Routing, Sample
 
 SPEED_ERROR: Final = 0.12
 """About the error of the performance model in rows of models that were held back from its fit (``checking.py``)."""
@@ -78,7 +78,7 @@ class Scenario:
     ttft_seconds: float = 2.0
     tpot_seconds: float = 0.1
     routing: Routing = Routing.LEAST_LOADED
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[InjectedFault, ...] = ()
     declared_concurrency: int = 16
     speed_error: float = SPEED_ERROR
     past: Callable[[int], Sequence[tuple[float, float]]] | None = None
@@ -166,6 +166,6 @@ class Outcome:
     scenario: Scenario
     policy: str
     seed: int
-    answered: tuple[Answered, ...]
+    answered: tuple[AnsweredRequest, ...]
     changes: tuple[Change, ...]
     replica_seconds: float

@@ -22,7 +22,7 @@ from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.fleet_record import FleetRecord
-from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request
 
@@ -78,7 +78,7 @@ def test_metrics_show_doubtful_prices_and_forget_those_that_are_mended() -> None
 def test_metrics_show_each_report_s_decision_and_problem_and_forget_those_that_are_gone() -> None:
     planned, nowhere = decision(request(replicas=2)), decision(request(LLAMA_70B_FP8), fleet(node("l", L4, 1)))
     assert planned.choice is not None
-    broken = Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True)
+    broken = DeploymentProblem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True)
     reports = {CHAT: Report("chat", 1, 2, planned), MAIL: Report("mail", 1, 1, nowhere)}
     found = shown(reports)
     chat, mail = 'name="chat",namespace="ns"', 'name="mail",namespace="ns"'
@@ -204,7 +204,9 @@ def three_objects() -> dict[ObjectKey, Report]:
     return {
         CHAT: Report("chat", 1, 6, chat, pools=views, rebalancing=replace(WAITING, approved=True)),
         MAIL: Report("mail", 1, 0, by_hand(), rebalancing=WAITING),
-        TOYS: Report("toys", 1, 1, problem=Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True)),
+        TOYS: Report(
+            "toys", 1, 1, problem=DeploymentProblem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True)
+        ),
     }
 
 

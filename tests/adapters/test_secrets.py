@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster.client import SECRETS, ClusterRefused, Kind
+from plimsoll.adapters.cluster.client import SECRETS, ClusterRefused, ObjectKind
 from plimsoll.adapters.cluster.secrets import SecretMissing, SecretUnreadable, read_entry
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -15,7 +15,7 @@ HERE = ObjectKey("team-a", "hugging-face")
 
 
 async def read(answer: dict[str, Any] | Exception | None, entry: str = "token") -> str:
-    async def get(kind: Kind, key: ObjectKey) -> dict[str, Any] | None:
+    async def get(kind: ObjectKind, key: ObjectKey) -> dict[str, Any] | None:
         assert (kind, key) == (SECRETS, HERE)
         if isinstance(answer, Exception):
             raise answer

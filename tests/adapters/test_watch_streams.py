@@ -19,7 +19,7 @@ from kopf._cogs.clients.watching import Bookmark, continuous_watch
 from kopf._cogs.structs.credentials import Vault
 from kopf._cogs.structs.references import Resource
 
-from plimsoll.adapters.cluster.kinds import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, Kind
+from plimsoll.adapters.cluster.kinds import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, ObjectKind
 from plimsoll.adapters.cluster.watch_streams import Follower
 from plimsoll.app.operator import WatchSession, watch_session
 
@@ -56,10 +56,10 @@ class Api:
 class Read:
     """The calls to the reader."""
 
-    began: list[Kind] = field(default_factory=list)
+    began: list[ObjectKind] = field(default_factory=list)
     seen: list[tuple[str, str]] = field(default_factory=list)
 
-    def add(self, kind: Kind, event: str, body: Body) -> None:
+    def add(self, kind: ObjectKind, event: str, body: Body) -> None:
         assert kind == INFERENCE_DEPLOYMENTS
         self.seen.append((event, str(body["metadata"].get("name"))))
 
@@ -174,5 +174,5 @@ async def test_what_is_no_object_is_left_to_kopf(scene: Scene, event: Body) -> N
         ("/version", None),
     ],
 )
-def test_the_kind_is_known_by_the_path(path: str, kind: Kind | None) -> None:
+def test_the_kind_is_known_by_the_path(path: str, kind: ObjectKind | None) -> None:
     assert Read().follower().kind_at(path) == kind

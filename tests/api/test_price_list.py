@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from plimsoll.api.price_list import COLUMNS, PriceRows, read_price_list
-from plimsoll.domain.cluster.gpus import CapacityType, Market, PriceBasis
+from plimsoll.domain.cluster.gpus import CapacityType, MarketOffers, PriceBasis
 from tests.support.tables import every_case
 
 KNOWN = frozenset({"l4-24gb", "h100-sxm-80gb", "h100-pcie-80gb"})
@@ -25,7 +25,9 @@ def test_a_row_carries_its_price_and_the_offers_behind_it() -> None:
     price = found.prices["l4-24gb"]
     assert found.complaints == ()
     assert (price.usd_per_hour, price.source) == (Decimal("0.418"), "my.csv: 4 votes of 8 offers, newest 2026-08-03")
-    assert price.market == Market(8, 4, date(2026, 5, 24), date(2026, 8, 3), PriceBasis.LADDER, origin="a tracker")
+    assert price.market == MarketOffers(
+        8, 4, date(2026, 5, 24), date(2026, 8, 3), PriceBasis.LADDER, origin="a tracker"
+    )
 
 
 def test_two_columns_are_enough() -> None:

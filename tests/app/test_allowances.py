@@ -12,7 +12,7 @@ from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.settings import Settings
-from plimsoll.decision.turns import Standing, Turn
+from plimsoll.decision.turns import LoopTurn, Standing
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.state.decisions import DecisionReason, Wait
@@ -84,9 +84,9 @@ async def test_a_move_waits_for_its_window_and_its_neighbours_do_not(opened: Ope
 
 
 def test_the_message_stays_while_the_next_window_does_and_another_window_gives_another_one() -> None:
-    def turn(opens: str, minutes: int) -> Turn:
+    def turn(opens: str, minutes: int) -> LoopTurn:
         numbers = (("wanted", "PlacementTooSmall"), ("opens", opens), ("minutes", minutes))
-        return Turn(Standing(1, 1, ChangeHistory()), Wait(DecisionReason.OUTSIDE_MAINTENANCE_WINDOW, numbers))
+        return LoopTurn(Standing(1, 1, ChangeHistory()), Wait(DecisionReason.OUTSIDE_MAINTENANCE_WINDOW, numbers))
 
     first = turn("2026-11-24T01:00:00Z", 3034).report(Record(), RebalancingMode.AUTO)
     written = read(document_of(new_status(Report("x", 1, 1, rebalancing=first), Record(), "")))

@@ -8,8 +8,8 @@ import pytest
 
 from plimsoll.adapters.cluster.client import Cluster, ClusterRefused
 from plimsoll.app.review.admission import admitted, checked_here
-from plimsoll.app.review.looking import Look
-from plimsoll.app.review.values import Wish
+from plimsoll.app.review.looking import ClusterLook
+from plimsoll.app.review.values import DeploymentWish
 from plimsoll.app.watch.store import Picture
 from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.support.bodies import inference_deployment_body
@@ -19,15 +19,15 @@ AGAINST_A_RULE = {"rebalancing": {"mode": "Auto"}}
 NOT_ASKED = "The API server was not asked whether it would accept the objects. Admission rules may refuse them."
 
 
-def wish(name: str, **spec: Any) -> Wish:
+def wish(name: str, **spec: Any) -> DeploymentWish:
     body = inference_deployment_body(name, spec=SPEC | spec)
     body["metadata"] = {"name": name, "namespace": "ns"}
-    return Wish(f"a.yaml, InferenceDeployment {name}", body)
+    return DeploymentWish(f"a.yaml, InferenceDeployment {name}", body)
 
 
-def seen(*live: dict[str, Any]) -> Look:
+def seen(*live: dict[str, Any]) -> ClusterLook:
     keys = (ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"]) for body in live)
-    return Look(cast("Picture", None), dict(zip(keys, live, strict=True)))
+    return ClusterLook(cast("Picture", None), dict(zip(keys, live, strict=True)))
 
 
 class Refusing:

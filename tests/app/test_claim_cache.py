@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plimsoll.adapters.cluster.client import ClusterRefused, Kind
+from plimsoll.adapters.cluster.client import ClusterRefused, ObjectKind
 from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
 from plimsoll.app.lookups import claim_cache
 from plimsoll.app.lookups.claim_cache import BOUND_SECONDS, MOST_OF_NAMESPACE, UNBOUND_SECONDS, ClaimCache
@@ -15,7 +15,7 @@ from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -32,14 +32,14 @@ def volume(zone: str) -> dict[str, Any]:
 class Desk:
     """A cache with a clock of its own, an API server of a few objects, and what was asked of it."""
 
-    def __init__(self, objects: Mapping[tuple[Kind, str], Any]) -> None:
+    def __init__(self, objects: Mapping[tuple[ObjectKind, str], Any]) -> None:
         self.objects = dict(objects)
         self.asked: list[tuple[str, str]] = []
         self.now = 0.0
         self.changes = 0
         self.book = ClaimCache(self._get, self._changed, clock=lambda: self.now)
 
-    async def _get(self, kind: Kind, key: ObjectKey) -> Any:
+    async def _get(self, kind: ObjectKind, key: ObjectKey) -> Any:
         self.asked.append((kind.plural, str(key).lstrip("/")))
         found = self.objects.get((kind, key.name))
         if isinstance(found, Exception):
@@ -56,15 +56,15 @@ class Desk:
 
     async def answer(
         self, *names: str, namespace: str = "n", made_by: str = "", doubted: bool = False
-    ) -> tuple[Claim, ...] | Problem:
+    ) -> tuple[Claim, ...] | DeploymentProblem:
         mounted = [Mounted(name, made_by) for name in names]
         self.book.look_up(namespace, mounted, doubted=doubted)
         await self.settle()
         return self.book.look_up(namespace, mounted)
 
 
-def known(answer: tuple[Claim, ...] | Problem) -> tuple[Claim, ...]:
-    assert not isinstance(answer, Problem)
+def known(answer: tuple[Claim, ...] | DeploymentProblem) -> tuple[Claim, ...]:
+    assert not isinstance(answer, DeploymentProblem)
     return answer
 
 
@@ -75,7 +75,7 @@ def in_zone(zone: str) -> Claim:
 async def test_a_claim_is_read_with_its_volume_and_nothing_else() -> None:
     desk = Desk({(CLAIMS, "w"): claim("pv"), (VOLUMES, "pv"): volume("a")})
     first = desk.book.look_up("n", (Mounted("w"),))
-    assert isinstance(first, Problem)
+    assert isinstance(first, DeploymentProblem)
     assert (first.reason, first.permanent) == (ConditionReason.READING_VOLUMES, False)
     assert await desk.answer("w") == (in_zone("a"),)
     assert desk.asked == [("persistentvolumeclaims", "n/w"), ("persistentvolumes", "pv")]
@@ -175,7 +175,7 @@ async def test_an_api_server_that_fails_later_changes_nothing() -> None:
 async def test_a_bug_while_reading_one_claim_leaves_the_others() -> None:
     desk = Desk({(CLAIMS, "w"): RuntimeError("a bug"), (CLAIMS, "x"): claim("pv"), (VOLUMES, "pv"): volume("a")})
     found = await desk.answer("w", "x")
-    assert not isinstance(found, Problem)
+    assert not isinstance(found, DeploymentProblem)
     assert [each.terms is not None for each in found] == [False, True]
     await desk.book.close()
 
@@ -201,7 +201,7 @@ async def test_what_nobody_asks_about_is_forgotten() -> None:
     desk.asked.clear()
     await desk.settle()
     assert desk.asked == []
-    assert isinstance(desk.book.look_up("n", (Mounted("w"),)), Problem)
+    assert isinstance(desk.book.look_up("n", (Mounted("w"),)), DeploymentProblem)
     await desk.book.close()
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, SERVICES, Cluster, Kind, kind_of
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, SERVICES, Cluster, ObjectKind, kind_of
 from plimsoll.api.bounds import MOST_MEMBERS
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
@@ -28,13 +28,13 @@ OWNER = inference_deployment_body()
 class FakeCluster:
     """Objects by kind and key; ``rewrite`` plays an admission webhook, ``calls`` is what was asked."""
 
-    objects: dict[tuple[Kind, ObjectKey], Body] = field(default_factory=dict)
+    objects: dict[tuple[ObjectKind, ObjectKey], Body] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     rewrite: Callable[[Body], None] = lambda _: None
     version: int = 100
     newer: dict[str, str] = field(default_factory=dict)
 
-    async def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> Body | None:
         return copy.deepcopy(self.objects.get((kind, key)))
 
     async def apply(self, manifest: Body) -> Body:
@@ -48,7 +48,7 @@ class FakeCluster:
         self.objects[kind, key] = stored
         return copy.deepcopy(stored)
 
-    async def put_status(self, kind: Kind, known: Body, status: Body) -> Body:
+    async def put_status(self, kind: ObjectKind, known: Body, status: Body) -> Body:
         key, uid = key_of(known), known["metadata"]["uid"]
         self.calls.append(f"status {key.name} {uid}")
         if self.newer.get(key.name, known["metadata"]["resourceVersion"]) != known["metadata"]["resourceVersion"]:
@@ -58,11 +58,11 @@ class FakeCluster:
         self.objects[kind, key] = body
         return body
 
-    async def scale(self, kind: Kind, key: ObjectKey, uid: str, replicas: int) -> Body:
+    async def scale(self, kind: ObjectKind, key: ObjectKey, uid: str, replicas: int) -> Body:
         self.calls.append(f"scale {key.name} {uid} {replicas}")
         return self.objects.get((kind, key), workload_body(replicas=replicas))
 
-    async def delete(self, kind: Kind, key: ObjectKey, uid: str) -> None:
+    async def delete(self, kind: ObjectKind, key: ObjectKey, uid: str) -> None:
         self.calls.append(f"delete {kind.kind} {key.name} {uid}")
 
     async def create_event(self, event: Body) -> None:
@@ -278,7 +278,7 @@ async def test_a_status_is_written_only_when_it_says_something_else(executor: Ex
 async def test_a_status_of_which_an_older_crd_drops_a_field_is_written_once(
     executor: Executor, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def drops_a_field(kind: Kind, known: Body, status: Body) -> Body:
+    async def drops_a_field(kind: ObjectKind, known: Body, status: Body) -> Body:
         name, uid = known["metadata"]["name"], known["metadata"]["uid"]
         cluster.calls.append(f"status {name}")
         assert kind is INFERENCE_DEPLOYMENTS

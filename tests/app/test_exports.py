@@ -14,7 +14,7 @@ from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, RESOURCE_QUO
 from plimsoll.app.exports.exporting import export
 from plimsoll.app.exports.replaying import replay, replay_capacity
 from plimsoll.app.review.measuring import measure
-from plimsoll.app.review.values import Means, Review, Verdict, WhatIf, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Review, ReviewVerdict, WhatIf
 from plimsoll.cli.plans.what_if import what_if_of
 from plimsoll.domain.errors import InvalidInput
 from tests.support.exported import (
@@ -47,7 +47,7 @@ def verdicts(found: Review) -> dict[str, tuple[str, str]]:
     return {change.key.name: (change.verdict.value, change.reason) for change in found.changes}
 
 
-def unchanged(cluster: FilledCluster) -> list[Wish]:
+def unchanged(cluster: FilledCluster) -> list[DeploymentWish]:
     return [wish(cluster, index) for index in range(len(cluster.office.store.all(INFERENCE_DEPLOYMENTS)))]
 
 
@@ -65,18 +65,18 @@ async def test_unchanged_files_lead_to_the_review_that_the_cluster_gave(cluster:
 @pytest.mark.parametrize(
     ("name", "spec", "verdict"),
     [
-        ("d0000", {"contextLength": 2048}, Verdict.CHANGED),
-        ("d0000", {"replicas": 2}, Verdict.CHANGED),
-        ("d0001", {"contextLength": 6000}, Verdict.CHANGED),
-        ("d0002", {"overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 2}}, Verdict.MOVED),
-        ("waits", {"overrides": None}, Verdict.PLACED),
-        ("barred", {"podTemplate": None}, Verdict.PLACED),
-        ("waits", {"concurrency": 4000, "contextLength": 131072}, Verdict.REFUSED),
+        ("d0000", {"contextLength": 2048}, ReviewVerdict.CHANGED),
+        ("d0000", {"replicas": 2}, ReviewVerdict.CHANGED),
+        ("d0001", {"contextLength": 6000}, ReviewVerdict.CHANGED),
+        ("d0002", {"overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 2}}, ReviewVerdict.MOVED),
+        ("waits", {"overrides": None}, ReviewVerdict.PLACED),
+        ("barred", {"podTemplate": None}, ReviewVerdict.PLACED),
+        ("waits", {"concurrency": 4000, "contextLength": 131072}, ReviewVerdict.REFUSED),
     ],
     ids=str,
 )
 async def test_changed_files_lead_to_the_review_that_the_cluster_gave(
-    cluster: FilledCluster, tmp_path: Path, name: str, spec: dict[str, Any], verdict: Verdict
+    cluster: FilledCluster, tmp_path: Path, name: str, spec: dict[str, Any], verdict: ReviewVerdict
 ) -> None:
     wishes = [wish(cluster, index_of(cluster, name), **spec)]
     live = await live_review(cluster, tmp_path, wishes)
@@ -173,7 +173,11 @@ async def test_decisions_on_a_hashed_snapshot_differ_in_names_only(cluster: Fill
     assert [change.key.name for change in plain.changes] == [
         "d0000", "d0001", "d0002", "d0003", "d0004", "barred", "waits",
     ]  # fmt: skip
-    assert {change.verdict for change in plain.changes} == {Verdict.KEPT, Verdict.WAITING, Verdict.REFUSED}
+    assert {change.verdict for change in plain.changes} == {
+        ReviewVerdict.KEPT,
+        ReviewVerdict.WAITING,
+        ReviewVerdict.REFUSED,
+    }
 
 
 async def test_files_for_a_hashed_snapshot_are_new_objects_and_a_note_says_so(
@@ -181,5 +185,5 @@ async def test_files_for_a_hashed_snapshot_are_new_objects_and_a_note_says_so(
 ) -> None:
     hashed = await snapshot_of(cluster, tmp_path, hash_names=True)
     found = await replay(hashed, [wish(cluster, 3)], Means(tmp_path))
-    assert (found.changes[0].verdict, found.changes[0].before) == (Verdict.PLACED, ())
+    assert (found.changes[0].verdict, found.changes[0].before) == (ReviewVerdict.PLACED, ())
     assert any("digests" in note for note in found.notes)

@@ -23,13 +23,13 @@ from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.failed_moves import still_refused
 from plimsoll.placement.extra_pods import REPLACEMENT_SECONDS
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 from testbed.broken_node import LAST_WORDS
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body
 from tests.support.live_passes import AUTO, H100, L4, L40S, PRODUCTS, LivePasses, Open, pools
 
-NOT_YET = Problem(ConditionReason.READING_VOLUMES, "Reading.", permanent=False)
+NOT_YET = DeploymentProblem(ConditionReason.READING_VOLUMES, "Reading.", permanent=False)
 CACHE: dict[str, Any] = {"podTemplate": {"modelCache": {"claimName": "weights"}}}
 
 
@@ -37,14 +37,14 @@ CACHE: dict[str, Any] = {"podTemplate": {"modelCache": {"claimName": "weights"}}
 class Claims:
     """A book of claims that knows what it is given."""
 
-    known: tuple[Claim, ...] | Problem = NOT_YET
+    known: tuple[Claim, ...] | DeploymentProblem = NOT_YET
     asked: list[tuple[str, tuple[Mounted, ...]]] = field(default_factory=list)
     doubted: list[bool] = field(default_factory=list)
     knows_any: bool = True
 
     def look_up(
         self, namespace: str, mounted: Sequence[Mounted], *, doubted: bool = False
-    ) -> tuple[Claim, ...] | Problem:
+    ) -> tuple[Claim, ...] | DeploymentProblem:
         self.doubted.append(doubted)
         self.asked.append((namespace, tuple(mounted)))
         return self.known if mounted else ()

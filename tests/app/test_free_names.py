@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, SERVICES, Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, SERVICES, Cluster, Listing, ObjectKind
 from plimsoll.app.write.free_names import FEW, FREE_SECONDS, FreeNames
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -27,11 +27,11 @@ class Names:
     error: Exception | None = None
     calls: list[str] = field(default_factory=list)
 
-    async def get(self, _: Kind, key: ObjectKey) -> dict[str, Any] | None:
+    async def get(self, _: ObjectKind, key: ObjectKey) -> dict[str, Any] | None:
         self.calls.append(f"get {key}")
         return self._body(key) if key in self.foreign else None
 
-    async def list(self, kind: Kind, **options: Any) -> Listing:
+    async def list(self, kind: ObjectKind, **options: Any) -> Listing:
         assert options == {
             "labels": "!plimsoll.dev/deployment",
             "namespace": options["namespace"],
@@ -52,7 +52,7 @@ class Names:
         return FreeNames(cast("Cluster", self))
 
 
-async def found(names: FreeNames, namespace: str, count: int = MANY, kind: Kind = SERVICES) -> dict[str, bool]:
+async def found(names: FreeNames, namespace: str, count: int = MANY, kind: ObjectKind = SERVICES) -> dict[str, bool]:
     """Ask for names one after the other; return which are taken."""
     keys = [ObjectKey(namespace, f"o{number}") for number in range(count)]
     return {key.name: await names.find(kind, key) is not None for key in keys}

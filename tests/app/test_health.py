@@ -16,7 +16,7 @@ from plimsoll.app.health import (
     Beats,
     HealthServer,
     PassRecord,
-    Verdict,
+    ProbeResult,
 )
 from testbed.ports import PortReservation
 
@@ -92,14 +92,14 @@ def ask(port: int, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def broken() -> Verdict:
+def broken() -> ProbeResult:
     raise RuntimeError("no idea")
 
 
 def test_the_server_answers_for_each_probe_and_for_one_that_breaks(port: int) -> None:
     probes = {
-        "/healthz": Verdict,
-        "/readyz": lambda: Verdict(("pods were listed 900 s ago",), ("leading",)),
+        "/healthz": ProbeResult,
+        "/readyz": lambda: ProbeResult(("pods were listed 900 s ago",), ("leading",)),
         "/broken": broken,
     }
     server = HealthServer(port, probes)

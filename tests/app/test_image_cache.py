@@ -13,13 +13,13 @@ from plimsoll.adapters.hub.registries import Registries
 from plimsoll.app.lookups.image_cache import (
     MOST_OF_NAMESPACE,
     WAIT_SECONDS,
-    Found,
+    ImageArchitectures,
     ImageCache,
 )
 from plimsoll.domain.errors import RateLimited, SourceUnavailable
 from tests.support.eventually import HANG_SECONDS, eventually
 
-BOTH = Found(("amd64", "arm64"))
+BOTH = ImageArchitectures(("amd64", "arm64"))
 MINUTE, HOUR = 60.0, 3600.0
 FEW_SECONDS = 600.0
 """Less than the time after which an answer that nobody asks for is dropped."""
@@ -54,8 +54,8 @@ class Desk:
         self.over = True
 
     async def answer(
-        self, image: str, namespace: str = "n", until: Callable[[Found | None], bool] = bool
-    ) -> Found | None:
+        self, image: str, namespace: str = "n", until: Callable[[ImageArchitectures | None], bool] = bool
+    ) -> ImageArchitectures | None:
         """Ask until the answer is as wanted, as passes do."""
         async with asyncio.timeout(HANG_SECONDS):
             while not until(found := self.book.look_up(namespace, image)):
@@ -101,11 +101,11 @@ async def test_an_image_is_read_once_and_again_after_an_hour(desk: Desk) -> None
     assert not await desk.later(HOUR - 1)
     assert desk.book.look_up("n", "r/i") == BOTH
     assert await desk.later(1)
-    assert desk.book.look_up("n", "r/i") == Found(("arm64",))
+    assert desk.book.look_up("n", "r/i") == ImageArchitectures(("arm64",))
 
 
 async def test_a_refused_registry_is_not_asked(desk: Desk) -> None:
-    assert desk.book.look_up("n", "evil/i") == Found(why="no")
+    assert desk.book.look_up("n", "evil/i") == ImageArchitectures(why="no")
     desk.book.start_wanted()
     assert desk.asked == []
     assert await desk.answer("r/i") == BOTH
@@ -114,19 +114,21 @@ async def test_a_refused_registry_is_not_asked(desk: Desk) -> None:
 async def test_without_a_registry_nothing_is_known_and_nobody_waits() -> None:
     book = ImageCache()
     assert not book.reads
-    assert book.look_up("n", "r/i") == Found()
+    assert book.look_up("n", "r/i") == ImageArchitectures()
     await book.close()
     assert not ImageCache.asking((), lambda: None).reads
     some = ImageCache.asking(("ghcr.io",), lambda: None)
     assert some.reads
     assert some.look_up("n", "ghcr.io/a") is None
-    assert some.look_up("n", "evil.example/a") == Found(why="evil.example is none of engine.imageRegistries")
+    assert some.look_up("n", "evil.example/a") == ImageArchitectures(
+        why="evil.example is none of engine.imageRegistries"
+    )
     await some.close()
 
 
 async def test_a_failure_is_named_and_tried_again_with_growing_pauses(desk: Desk) -> None:
     desk.answers["r/i"] = SourceUnavailable("HTTP 401")
-    assert await desk.answer("r/i") == Found(why="HTTP 401")
+    assert await desk.answer("r/i") == ImageArchitectures(why="HTTP 401")
     await desk.rests()
     for pause in (MINUTE, 2 * MINUTE, 4 * MINUTE):
         assert not await desk.later(pause - 1)
@@ -139,12 +141,12 @@ async def test_a_failure_is_named_and_tried_again_with_growing_pauses(desk: Desk
     desk.answers["r/i"] = ("arm64",)
     assert not await desk.later(HOUR - 1)
     assert await desk.later(1)
-    assert desk.book.look_up("n", "r/i") == Found(("arm64",))
+    assert desk.book.look_up("n", "r/i") == ImageArchitectures(("arm64",))
 
 
 async def test_a_long_reason_is_cut(desk: Desk) -> None:
     desk.answers["r/i"] = SourceUnavailable("x" * 1000)
-    assert await desk.answer("r/i") == Found(why="x" * 300)
+    assert await desk.answer("r/i") == ImageArchitectures(why="x" * 300)
 
 
 async def test_what_was_read_stays_where_the_registry_fails_later(desk: Desk) -> None:
@@ -157,7 +159,7 @@ async def test_what_was_read_stays_where_the_registry_fails_later(desk: Desk) ->
 
 async def test_a_bug_while_reading_one_image_leaves_the_others(desk: Desk) -> None:
     desk.answers["r/i"] = RuntimeError("a bug")
-    assert await desk.answer("r/i") == Found(why="RuntimeError: a bug")
+    assert await desk.answer("r/i") == ImageArchitectures(why="RuntimeError: a bug")
     assert await desk.answer("r/j") == BOTH
 
 
@@ -171,7 +173,7 @@ async def test_nobody_waits_longer_than_the_limit_and_a_pass_is_made_then(desk: 
     desk.book.start_wanted()
     await asyncio.wait_for(desk.news.wait(), HANG_SECONDS)
     desk.now = WAIT_SECONDS
-    assert desk.book.look_up("n", "hang/i") == Found(why="the registry has not answered within 20 s")
+    assert desk.book.look_up("n", "hang/i") == ImageArchitectures(why="the registry has not answered within 20 s")
     desk.opened.set()
     assert await desk.answer("hang/i", until=lambda each: each == BOTH) == BOTH
 

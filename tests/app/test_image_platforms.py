@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.planning.passes import look_up
 from plimsoll.adapters.cluster.client import NODES, PODS
-from plimsoll.app.lookups.image_cache import Found, ImageCache
+from plimsoll.app.lookups.image_cache import ImageArchitectures, ImageCache
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.domain.public_words import ConditionReason
 from testbed.broken_node import LAST_WORDS
@@ -19,21 +19,21 @@ from tests.support.live_passes import H100, L4, L40S, PRODUCTS, LivePasses, Open
 ARCH = "kubernetes.io/arch"
 IMAGE, OTHER = "r.example/vllm:1", "r.example/vllm:2"
 OWN: dict[str, Any] = {"engine": {"image": IMAGE}}
-ARM, AMD, BOTH = Found(("arm64",)), Found(("amd64",)), Found(("amd64", "arm64"))
+ARM, AMD, BOTH = ImageArchitectures(("arm64",)), ImageArchitectures(("amd64",)), ImageArchitectures(("amd64", "arm64"))
 SCHEDULED = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-20T12:00:00Z"}
 WHY = "the registry answered HTTP 401"
-UNREAD = Found(why=WHY)
+UNREAD = ImageArchitectures(why=WHY)
 
 
 @dataclass
 class Images:
     """A book of images that knows what it is given."""
 
-    known: dict[str, Found] = field(default_factory=dict)
+    known: dict[str, ImageArchitectures] = field(default_factory=dict)
     reads: bool = True
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    def look_up(self, namespace: str, image: str) -> Found | None:
+    def look_up(self, namespace: str, image: str) -> ImageArchitectures | None:
         self.asked.append((namespace, image))
         return self.known.get(image)
 
@@ -66,7 +66,7 @@ class Place:
             changed = {**body, "metadata": head, "status": {**body["status"], **status}}
             self.there.store.observe(PODS, "MODIFIED", changed)
 
-    async def serving(self, found: Found, **spec: Any) -> Desired:
+    async def serving(self, found: ImageArchitectures, **spec: Any) -> Desired:
         """Let a deployment with an own image serve, with this answer of the registry."""
         self.images.known[IMAGE] = found
         self.there.put("own", L4, L40S, **{**OWN, **spec})
@@ -134,7 +134,7 @@ async def test_an_image_waits_for_its_index_and_goes_where_it_says_and_a_neighbo
     ids=["arm64", "amd64", "both", "unread"],
 )
 async def test_what_the_index_says_decides_and_where_it_says_nothing_the_usual_platform_does(
-    place: Place, found: Found, where: str, status: dict[str, Any]
+    place: Place, found: ImageArchitectures, where: str, status: dict[str, Any]
 ) -> None:
     case = await place.serving(found)
     assert pools(case) == {(where, "Active"): 1}
@@ -185,7 +185,7 @@ async def test_nodes_of_another_platform_alone_are_reason_enough_to_ask(opened: 
 
 @pytest.mark.parametrize("later", [AMD, BOTH, UNREAD, None], ids=["amd64", "both", "unread", "not read"])
 async def test_what_serves_keeps_its_platforms_and_its_pods_whatever_the_registry_says_later(
-    place: Place, later: Found | None
+    place: Place, later: ImageArchitectures | None
 ) -> None:
     """Also after a restart of the operator, which knows nothing, and a change of the spec that is not of the image."""
     before = await place.serving(ARM)
@@ -262,7 +262,7 @@ async def test_what_waits_for_a_place_reads_the_newest_answer_and_keeps_a_good_o
     place.images.known.clear()
     case = place.there.make()["own"]
     assert (case.outcome.problem, noted(case)) == (None, assumed(WHY)), "it does not wait again"
-    place.images.known[IMAGE] = Found(why="away")
+    place.images.known[IMAGE] = ImageArchitectures(why="away")
     assert noted(place.there.make()["own"]) == assumed("away")
     place.images.known[IMAGE] = ARM
     place.there.carry_out([*place.there.make().values()])

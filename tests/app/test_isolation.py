@@ -15,7 +15,7 @@ from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PODS, RESOUR
 from plimsoll.app.reading import deployments
 from plimsoll.decision import observing
 from plimsoll.decision.results import manifests
-from plimsoll.decision.supervisor import Step
+from plimsoll.decision.supervisor import PassStep
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.placement.transition import make_before_break
 from tests.support.bodies import Body, inference_deployment_body, pod_body
@@ -45,18 +45,18 @@ def poisoned(real: Callable[..., Any], name_of: Callable[..., str]) -> Callable[
     return call
 
 
-STEPS: dict[Step, tuple[Any, str, Callable[..., str]]] = {
-    Step.READ: (deployments, "parse_inference_deployment", lambda body: str(body["metadata"]["name"])),
-    Step.OBSERVE: (observing, "observed_now", lambda request, *_: request.key.name),
-    Step.LISTEN: (observing, "failed_starts", lambda request, *_: request.key.name),
-    Step.PLAN: (make_before_break, "warnings_for", lambda request, *_: request.key.name),
-    Step.RENDER: (manifests, "service", lambda options: options.key.name),
+STEPS: dict[PassStep, tuple[Any, str, Callable[..., str]]] = {
+    PassStep.READ: (deployments, "parse_inference_deployment", lambda body: str(body["metadata"]["name"])),
+    PassStep.OBSERVE: (observing, "observed_now", lambda request, *_: request.key.name),
+    PassStep.LISTEN: (observing, "failed_starts", lambda request, *_: request.key.name),
+    PassStep.PLAN: (make_before_break, "warnings_for", lambda request, *_: request.key.name),
+    PassStep.RENDER: (manifests, "service", lambda options: options.key.name),
 }
 
 
 @pytest.mark.parametrize("step", STEPS)
 async def test_an_exception_names_its_step_and_leaves_the_neighbour_alone(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, step: Step
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, step: PassStep
 ) -> None:
     where, name, name_of = STEPS[step]
     monkeypatch.setattr(where, name, poisoned(getattr(where, name), name_of))
@@ -71,7 +71,7 @@ async def test_it_is_tried_again_after_a_pause_and_at_once_when_the_spec_changes
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
-        where, name, name_of = STEPS[Step.READ]
+        where, name, name_of = STEPS[PassStep.READ]
         broken.setattr(where, name, poisoned(getattr(where, name), name_of))
         await desk.settle(POISON, HONEST)
         tries = desk.faults.latest(f"uid-{POISON}", 1)

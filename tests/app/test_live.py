@@ -17,7 +17,7 @@ from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.app.live import signal_watch as live
 from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.app.live.signal_watch import LiveSignals, reader_of
-from plimsoll.app.live.wanted import CAPACITY_WINDOW_SECONDS, Wanted
+from plimsoll.app.live.wanted import CAPACITY_WINDOW_SECONDS, WantedSamples
 from plimsoll.app.settings import Settings
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
@@ -25,7 +25,7 @@ from plimsoll.rebalance.signals.forecast import Point
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.metrics import EngineSample, GpuActivity, PodSignals, SignalState
 from plimsoll.rebalance.signals.reading import PastReading, Reading
-from plimsoll.rebalance.signals.tracks import Line
+from plimsoll.rebalance.signals.tracks import TimeSeries
 from tests.adapters.fake_engine import engine, page
 from tests.support.eventually import HANG_SECONDS, eventually
 
@@ -72,10 +72,12 @@ def test_nothing_read_yet_is_no_answer_and_no_prometheus_is_one() -> None:
 async def test_every_wanted_object_is_read_and_what_is_not_wanted_any_more_forgotten() -> None:
     changed: list[None] = []
     reader = FakeReader()
-    signals = LiveSignals(reader, lambda: changed.append(None), {A: Wanted(("p", "q"), 90), B: Wanted(("r",))})
+    signals = LiveSignals(
+        reader, lambda: changed.append(None), {A: WantedSamples(("p", "q"), 90), B: WantedSamples(("r",))}
+    )
     await rounds(signals, lambda: len(changed) > 0)
     assert {("x", ("p", "q"), 90), ("x", ("r",), CAPACITY_WINDOW_SECONDS)} == set(reader.asked[:2])
-    signals.wanted = {B: Wanted(("r",))}
+    signals.wanted = {B: WantedSamples(("r",))}
     await rounds(signals, lambda: signals.reading(A) is None)
     assert signals.reading(B) == Reading()
 
@@ -98,7 +100,7 @@ class WithGpus(FakeReader):
 @pytest.mark.parametrize("busy", [GpuActivity(0.8, 0.1), None], ids=str)
 async def test_the_activity_of_gpus_is_asked_once_and_its_failure_costs_nothing(busy: GpuActivity | None) -> None:
     reader = WithGpus(busy)
-    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",))})
+    signals = LiveSignals(reader, lambda: None, {A: WantedSamples(("p",))})
     await rounds(signals, lambda: len(reader.asked) > 2)
     assert signals.reading(A) == Reading(gpus=busy)
     assert reader.questions == 1 if busy else reader.questions > 0
@@ -138,7 +140,7 @@ DAYS = DaysWanted(600.0, 2400.0)
 @pytest.mark.parametrize("fails", [False, True])
 async def test_the_days_before_are_asked_for_and_their_failure_costs_nothing(fails: bool) -> None:  # noqa: FBT001
     reader = WithDays(fails=fails)
-    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",), days=DAYS), B: Wanted(("q",))})
+    signals = LiveSignals(reader, lambda: None, {A: WantedSamples(("p",), days=DAYS), B: WantedSamples(("q",))})
     await rounds(signals, lambda: A in signals.seasons.known)
     done = len(reader.asked)
     await rounds(signals, lambda: len(reader.asked) > done + 4)
@@ -152,7 +154,7 @@ async def test_the_days_before_are_asked_for_and_their_failure_costs_nothing(fai
 
 async def test_a_source_that_does_not_answer_is_not_asked_about_days() -> None:
     reader = WithDays(answer=lambda: Reading(state=SignalState.UNAVAILABLE))
-    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",), days=DAYS)})
+    signals = LiveSignals(reader, lambda: None, {A: WantedSamples(("p",), days=DAYS)})
     await rounds(signals, lambda: len(reader.asked) > 3)
     assert reader.names == []
 
@@ -175,7 +177,7 @@ async def test_no_reading_waits_for_a_slow_answer_about_days(monkeypatch: pytest
     """Readings go on for the object itself and for its neighbour, and none fails, however long the answer takes."""
     monkeypatch.setattr(live, "READING_DEADLINE_SECONDS", 600)
     reader, seen = SlowDays(), list[Reading | None]()
-    wanted = {A: Wanted(("p",), days=DAYS), B: Wanted(("q",))}
+    wanted = {A: WantedSamples(("p",), days=DAYS), B: WantedSamples(("q",))}
     signals = LiveSignals(reader, lambda: seen.extend(signals.readings.values()), wanted)
     task = asyncio.create_task(signals.run(0.01))
     try:
@@ -193,11 +195,11 @@ async def test_no_reading_waits_for_a_slow_answer_about_days(monkeypatch: pytest
 
 async def test_an_answer_about_an_object_that_is_gone_is_forgotten() -> None:
     reader = SlowDays()
-    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",), days=DAYS), B: Wanted(("q",))})
+    signals = LiveSignals(reader, lambda: None, {A: WantedSamples(("p",), days=DAYS), B: WantedSamples(("q",))})
     task = asyncio.create_task(signals.run(0.01))
     try:
         await eventually(reader.begun.is_set)
-        signals.wanted = {B: Wanted(("q",), days=DAYS)}
+        signals.wanted = {B: WantedSamples(("q",), days=DAYS)}
         reader.release.set()
         await eventually(lambda: B in signals.seasons.known)
     finally:
@@ -209,7 +211,7 @@ async def test_an_answer_about_an_object_that_is_gone_is_forgotten() -> None:
 
 async def test_without_a_reading_nothing_is_asked_about_gpus() -> None:
     reader = WithGpus(GpuActivity(0.8, 0.1), lambda: Reading(state=SignalState.UNAVAILABLE))
-    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",))})
+    signals = LiveSignals(reader, lambda: None, {A: WantedSamples(("p",))})
     await rounds(signals, lambda: len(reader.asked) > 2)
     assert reader.questions == 0
 
@@ -219,7 +221,7 @@ async def test_a_reading_that_raises_is_an_unknown_load_and_not_the_end() -> Non
         raise RuntimeError("no such thing")
 
     reader = FakeReader(fail)
-    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",))})
+    signals = LiveSignals(reader, lambda: None, {A: WantedSamples(("p",))})
     await rounds(signals, lambda: len(reader.asked) > 1)
     reading = signals.reading(A)
     assert reading is not None
@@ -234,7 +236,7 @@ async def test_a_reading_without_end_is_bounded(monkeypatch: pytest.MonkeyPatch)
         release.wait()
         return Reading()
 
-    signals = LiveSignals(FakeReader(hang), lambda: None, {A: Wanted(("p",))})
+    signals = LiveSignals(FakeReader(hang), lambda: None, {A: WantedSamples(("p",))})
     try:
         await rounds(signals, lambda: signals.reading(A) is not None)
     finally:
@@ -261,7 +263,7 @@ async def test_a_slow_server_is_asked_about_several_objects_at_once_and_not_abou
         return Reading()
 
     changed: list[None] = []
-    wanted = {ObjectKey(f"x{index % 3}", str(index)): Wanted(("p",)) for index in range(12)}
+    wanted = {ObjectKey(f"x{index % 3}", str(index)): WantedSamples(("p",)) for index in range(12)}
     await rounds(LiveSignals(FakeReader(slow), lambda: changed.append(None), wanted), lambda: len(changed) > 0)
     assert 1 < most <= live.READERS
 
@@ -289,7 +291,7 @@ async def test_a_hanging_server_is_asked_about_four_objects_at_a_time() -> None:
         release.wait()
         return Reading()
 
-    wanted = {ObjectKey(f"x{index % 3}", str(index)): Wanted(("p",)) for index in range(12)}
+    wanted = {ObjectKey(f"x{index % 3}", str(index)): WantedSamples(("p",)) for index in range(12)}
     signals = LiveSignals(FakeReader(hang), lambda: changed.append(None), wanted, threads=threads)
     task = asyncio.create_task(signals.run(0.01))
     try:
@@ -306,8 +308,8 @@ async def test_a_hanging_server_is_asked_about_four_objects_at_a_time() -> None:
     assert all(signals.reading(key) == Reading() for key in wanted)
 
 
-CROWD = {ObjectKey("crowd", str(index)): Wanted(("p",)) for index in range(12)}
-HONEST = {A: Wanted(("p",))}
+CROWD = {ObjectKey("crowd", str(index)): WantedSamples(("p",)) for index in range(12)}
+HONEST = {A: WantedSamples(("p",))}
 
 
 class OneNamespace(FakeReader):
@@ -388,7 +390,7 @@ async def test_only_what_is_new_is_read_again_and_all_is_remembered(monkeypatch:
         return Reading({"p": PodSignals("p", (EngineSample(latest[0], kv_usage=0.5, waiting=0.0),))})
 
     reader = FakeReader(answer)
-    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",), 660)})
+    signals = LiveSignals(reader, lambda: None, {A: WantedSamples(("p",), 660)})
     await rounds(signals, lambda: len(reader.asked) > 2)
     reading = signals.reading(A)
     assert reading is not None
@@ -399,9 +401,9 @@ async def test_only_what_is_new_is_read_again_and_all_is_remembered(monkeypatch:
 
 async def test_a_new_pod_is_read_from_the_beginning_and_its_neighbour_is_not() -> None:
     reader = FakeReader()
-    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",), 660)})
+    signals = LiveSignals(reader, lambda: None, {A: WantedSamples(("p",), 660)})
     await rounds(signals, lambda: len(reader.asked) > 1)
-    signals.wanted = {A: Wanted(("p", "q"), 660)}
+    signals.wanted = {A: WantedSamples(("p", "q"), 660)}
     reader.asked.clear()
     await rounds(signals, lambda: ("x", ("q",), 660) in reader.asked)
     assert all(window < 660 for _, pods, window in reader.asked if pods == ("p",))
@@ -413,7 +415,7 @@ async def test_a_source_that_is_away_for_a_while_takes_no_memory_with_it() -> No
     answers = [good, Reading(state=SignalState.UNAVAILABLE, error="away"), Reading()]
     seen: list[Reading | None] = []
     reader = FakeReader(lambda: answers.pop(0) if len(answers) > 1 else answers[0])
-    signals = LiveSignals(reader, lambda: seen.append(signals.reading(A)), {A: Wanted(("p",), 660)})
+    signals = LiveSignals(reader, lambda: seen.append(signals.reading(A)), {A: WantedSamples(("p",), 660)})
     await rounds(signals, lambda: len(seen) > 2)
     assert [None if one is None else (one.error, len(one.pods)) for one in seen[:3]] == [("", 1), ("away", 0), ("", 1)]
 
@@ -429,7 +431,7 @@ async def test_scrapes_of_the_pods_themselves_become_a_history() -> None:
     with engine(page()) as running:
         scrape = PodScrape(port=running.port, scrape_seconds=0.7)
         addresses = {"good": running.address, "none": ""}
-        signals = LiveSignals(scrape, lambda: None, {A: Wanted(("good", "none"), 660, addresses=addresses)})
+        signals = LiveSignals(scrape, lambda: None, {A: WantedSamples(("good", "none"), 660, addresses=addresses)})
 
         def has_a_history() -> bool:
             reading = signals.reading(A)
@@ -447,7 +449,7 @@ async def test_scrapes_of_the_pods_themselves_become_a_history() -> None:
 async def test_pods_without_an_address_leave_the_load_unknown_with_a_reason() -> None:
     scrape = PodScrape()
     seen: list[Reading | None] = []
-    signals = LiveSignals(scrape, lambda: seen.append(signals.reading(A)), {A: Wanted(("p",))})
+    signals = LiveSignals(scrape, lambda: seen.append(signals.reading(A)), {A: WantedSamples(("p",))})
     await rounds(signals, lambda: bool(seen))
     scrape.close()
     error = "No pod's own metrics can be read; p: it has no IP address"
@@ -457,11 +459,11 @@ async def test_pods_without_an_address_leave_the_load_unknown_with_a_reason() ->
 async def test_a_pod_that_joins_and_cannot_be_scraped_takes_nothing_from_the_one_that_can() -> None:
     with engine(page()) as running:
         scrape = PodScrape(port=running.port, scrape_seconds=0.05)
-        signals = LiveSignals(scrape, lambda: None, {A: Wanted(("good",), addresses={"good": running.address})})
+        signals = LiveSignals(scrape, lambda: None, {A: WantedSamples(("good",), addresses={"good": running.address})})
         await rounds(signals, lambda: signals.reading(A) is not None)
         changed: list[Reading | None] = []
         signals.on_change = lambda: changed.append(signals.reading(A))
-        signals.wanted = {A: Wanted(("good", "new"), addresses={"good": running.address, "new": ""})}
+        signals.wanted = {A: WantedSamples(("good", "new"), addresses={"good": running.address, "new": ""})}
         await rounds(signals, lambda: len(changed) > 3)
         scrape.close()
     assert [None if each is None else (each.state, list(each.pods)) for each in changed[:4]] == [
@@ -473,16 +475,16 @@ async def test_as_long_as_nothing_is_known_the_last_reading_stays() -> None:
     answers: list[Reading | None] = [None, Reading(state=SignalState.UNAVAILABLE, error="away"), None]
     seen: list[Reading | None] = []
     reader = FakeReader(lambda: answers.pop(0) if len(answers) > 1 else answers[0])
-    signals = LiveSignals(reader, lambda: seen.append(signals.reading(A)), {A: Wanted(("p",))})
+    signals = LiveSignals(reader, lambda: seen.append(signals.reading(A)), {A: WantedSamples(("p",))})
     await rounds(signals, lambda: len(seen) > 2)
     assert [None if one is None else one.error for one in seen[:3]] == [None, "away", "away"]
 
 
 async def test_a_source_without_a_past_is_asked_for_all_pods_together() -> None:
     reader = FakeReader(has_past=False)
-    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",))})
+    signals = LiveSignals(reader, lambda: None, {A: WantedSamples(("p",))})
     await rounds(signals, lambda: len(reader.asked) > 0)
-    signals.wanted = {A: Wanted(("p", "q"))}
+    signals.wanted = {A: WantedSamples(("p", "q"))}
     await rounds(signals, lambda: ("x", ("p", "q"), CAPACITY_WINDOW_SECONDS) in reader.asked)
     assert ("x", ("q",), CAPACITY_WINDOW_SECONDS) not in reader.asked
 
@@ -491,11 +493,15 @@ class GatewayReader(FakeReader):
     """Knows the queue of every gateway as well."""
 
     def read_queue(self, namespace: str, pool: str, *, now: float) -> GatewayQueue:
-        return GatewayQueue(SignalState.FRESH, (Line([now], [3.0 if (namespace, pool) == ("x", "chat") else 0.0]),))
+        return GatewayQueue(
+            SignalState.FRESH, (TimeSeries([now], [3.0 if (namespace, pool) == ("x", "chat") else 0.0]),)
+        )
 
 
 async def test_a_gateways_queue_is_read_although_no_pod_is_left() -> None:
-    signals = LiveSignals(GatewayReader(), lambda: None, {A: Wanted((), inference_pool="chat"), B: Wanted(("r",))})
+    signals = LiveSignals(
+        GatewayReader(), lambda: None, {A: WantedSamples((), inference_pool="chat"), B: WantedSamples(("r",))}
+    )
     await rounds(signals, lambda: signals.reading(B) is not None)
     reading, neighbour = signals.reading(A), signals.reading(B)
     assert reading is not None
@@ -506,7 +512,7 @@ async def test_a_gateways_queue_is_read_although_no_pod_is_left() -> None:
 
 
 async def test_without_a_prometheus_the_gateway_is_unknown_and_the_engines_are_read() -> None:
-    signals = LiveSignals(FakeReader(has_past=False), lambda: None, {A: Wanted(("p",), inference_pool="chat")})
+    signals = LiveSignals(FakeReader(has_past=False), lambda: None, {A: WantedSamples(("p",), inference_pool="chat")})
     await rounds(signals, lambda: signals.reading(A) is not None)
     reading = signals.reading(A)
     assert reading is not None

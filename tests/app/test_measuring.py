@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster, Listing, ObjectKind
 from plimsoll.app.review.looking import OPERATOR_SELECTOR
 from plimsoll.app.review.measuring import measure, measured
 from plimsoll.app.review.overlay import overlaid
-from plimsoll.app.review.values import Means, Measured, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Measured
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from tests.support.office import Office
 
@@ -29,7 +29,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
 def asked(office: Office, body: Mapping[str, Any]) -> Measured:
     """The answer about an object that is applied to the cluster."""
     done = office.passes.make(overlaid(office.store.picture(), [body]), {}, office.now)
-    return measured(done, Wish("file", body))
+    return measured(done, DeploymentWish("file", body))
 
 
 def missing(office: Office, body: Mapping[str, Any]) -> int:
@@ -69,7 +69,7 @@ class Served:
 
     async def list(
         self,
-        kind: Kind,
+        kind: ObjectKind,
         *,
         labels: str | None = None,
         namespace: str | None = None,
@@ -89,13 +89,15 @@ async def test_an_object_that_the_cluster_lacks_gets_the_count_of_one_that_runs(
     new = {name: body[name] for name in ("apiVersion", "kind", "spec")}
     new["metadata"] = {"name": "new", "namespace": body["metadata"]["namespace"]}
     cluster, means = cast("Cluster", Served(office)), Means(tmp_path)
-    found = await measure(cluster, Wish("file", new), means, {}, office.now)
-    same = await measure(cluster, Wish("file", body), means, {}, office.now)
+    found = await measure(cluster, DeploymentWish("file", new), means, {}, office.now)
+    same = await measure(cluster, DeploymentWish("file", body), means, {}, office.now)
     assert (found.runs, same.runs) == (0, 1)
     assert found.capacity.total == same.capacity.total == asked(office, body).capacity.total
     assert any("No Deployment of the operator" in note for note in found.notes)
     with pytest.raises(InvalidInput, match="Use one of: elsewhere"):
-        await measure(cluster, Wish("file", new), means, {"PLIMSOLL_WATCH_NAMESPACES": "elsewhere"}, office.now)
+        await measure(
+            cluster, DeploymentWish("file", new), means, {"PLIMSOLL_WATCH_NAMESPACES": "elsewhere"}, office.now
+        )
 
 
 def test_an_object_that_cannot_be_planned_is_named_with_the_reason(office: Office) -> None:

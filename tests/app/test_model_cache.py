@@ -28,7 +28,7 @@ from plimsoll.app.lookups.model_cache import (
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 from tests.api.manifests import deployment
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -100,16 +100,16 @@ class Desk:
             await asyncio.gather(*tasks)
             await asyncio.sleep(0)  # what ended may have made room for the next
 
-    async def answer(self, model: ModelSpec, namespace: str = "ns") -> ModelFacts | Problem:
+    async def answer(self, model: ModelSpec, namespace: str = "ns") -> ModelFacts | DeploymentProblem:
         """Ask, let the look-up finish, and ask again."""
         self.book.look_up(namespace, model)
         self.book.start_wanted()
         await self.settle()
         return self.book.look_up(namespace, model)
 
-    async def problem(self, model: ModelSpec, namespace: str = "ns") -> Problem:
+    async def problem(self, model: ModelSpec, namespace: str = "ns") -> DeploymentProblem:
         answer = await self.answer(model, namespace)
-        assert isinstance(answer, Problem)
+        assert isinstance(answer, DeploymentProblem)
         return answer
 
     async def until_asked(self, times: int) -> None:
@@ -129,7 +129,7 @@ async def desk() -> AsyncIterator[Desk]:
 
 async def test_the_first_answer_comes_at_once_and_the_facts_when_they_are_there(desk: Desk) -> None:
     first = desk.book.look_up("ns", ModelSpec(name=LLAMA))
-    assert isinstance(first, Problem)
+    assert isinstance(first, DeploymentProblem)
     assert (first.reason, first.permanent) == (ConditionReason.RESOLVING_MODEL, False)
     assert isinstance(await desk.answer(ModelSpec(name=LLAMA)), ModelFacts)
     assert desk.changes == 1
@@ -140,7 +140,9 @@ async def test_asking_starts_nothing_and_may_be_done_in_any_thread(desk: Desk) -
     answers = await asyncio.gather(
         *(asyncio.to_thread(desk.book.look_up, f"ns-{number % 7}", ModelSpec(name=OTHER)) for number in range(50))
     )
-    assert {answer.reason for answer in answers if isinstance(answer, Problem)} == {ConditionReason.RESOLVING_MODEL}
+    assert {answer.reason for answer in answers if isinstance(answer, DeploymentProblem)} == {
+        ConditionReason.RESOLVING_MODEL
+    }
     assert not desk.sources.asked
     desk.book.start_wanted()
     await desk.settle()
@@ -185,7 +187,7 @@ async def test_a_draft_is_looked_up_with_the_token_of_its_model_and_its_problem_
     engine = {"speculation": {"method": "Draft", "tokens": 3, "draftModel": {"name": "org/small", "revision": "v1"}}}
     spec = deployment(model={"name": LLAMA, "tokenSecretRef": {"name": "hf"}}, engine=engine).spec
     resolving = desk.book.look_up_draft("ns", spec)
-    assert isinstance(resolving, Problem)
+    assert isinstance(resolving, DeploymentProblem)
     assert resolving.message == "spec.engine.speculation.draftModel: Reading the configuration of org/small."
     desk.book.start_wanted()
     await desk.settle()
@@ -244,7 +246,7 @@ async def test_a_message_that_quotes_megabytes_is_cut(desk: Desk) -> None:
 
 async def test_a_source_that_comes_back_is_noticed_after_a_pause(desk: Desk) -> None:
     desk.sources.error = SourceUnavailable("hub is down")
-    assert isinstance(await desk.answer(ModelSpec(name=OTHER)), Problem)
+    assert isinstance(await desk.answer(ModelSpec(name=OTHER)), DeploymentProblem)
     desk.sources.error = None
     desk.now += RETRY_LONGEST_SECONDS
     assert isinstance(await desk.answer(ModelSpec(name=OTHER)), ModelFacts)
@@ -279,7 +281,7 @@ async def test_even_not_found_is_asked_again_some_day(desk: Desk) -> None:
     await desk.answer(ModelSpec(name=OTHER))
     desk.sources.error = None
     desk.now += RETRY_LONGEST_SECONDS
-    assert isinstance(await desk.answer(ModelSpec(name=OTHER)), Problem)
+    assert isinstance(await desk.answer(ModelSpec(name=OTHER)), DeploymentProblem)
     desk.now += PERMANENT_RETRY_SECONDS
     assert isinstance(await desk.answer(ModelSpec(name=OTHER)), ModelFacts)
 
@@ -359,7 +361,9 @@ async def test_a_token_that_is_refused_is_tried_again_after_a_minute(desk: Desk)
     desk.sources.error = None
     desk.now += ACCESS_RETRY_SECONDS
     assert isinstance(await desk.answer(GATED), ModelFacts)
-    assert isinstance(await desk.answer(ModelSpec(name=OTHER)), Problem)  # no token was named: nothing to mend
+    assert isinstance(
+        await desk.answer(ModelSpec(name=OTHER)), DeploymentProblem
+    )  # no token was named: nothing to mend
 
 
 async def test_a_crowd_of_one_namespace_does_not_delay_another(desk: Desk) -> None:
@@ -402,7 +406,7 @@ async def test_what_nobody_asked_for_in_an_hour_is_forgotten(desk: Desk) -> None
     desk.now += 2
     desk.book.start_wanted()
     assert isinstance(desk.book.look_up("ns", ModelSpec(name="org/young")), ModelFacts)
-    assert isinstance(desk.book.look_up("ns", ModelSpec(name=OTHER)), Problem)
+    assert isinstance(desk.book.look_up("ns", ModelSpec(name=OTHER)), DeploymentProblem)
 
 
 async def test_a_flood_of_models_costs_the_namespace_that_makes_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

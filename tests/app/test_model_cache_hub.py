@@ -15,7 +15,7 @@ from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
 from plimsoll.app.lookups.model_cache import ModelCache
 from plimsoll.domain.models.model import ModelFacts
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 from tests.adapters.hostile_hub import HostileHub, serve_hostile_hub
 from tests.adapters.test_hub import CONFIG
 from tests.adapters.test_hub_hostile import silent
@@ -50,7 +50,7 @@ class Desk:
                     return answer
                 await self.news.wait()
 
-    def ask_for_the_crowd(self) -> list[ModelFacts | Problem]:
+    def ask_for_the_crowd(self) -> list[ModelFacts | DeploymentProblem]:
         return [self.book.look_up("crowd", model) for model in CROWD]
 
 
@@ -92,7 +92,7 @@ async def test_all_sixty_hear_within_a_few_deadlines_that_the_hub_does_not_answe
         while any(getattr(answer, "reason", "") == "ResolvingModel" for answer in desk.ask_for_the_crowd()):
             desk.news.clear()
             await desk.news.wait()
-        said = [answer.message for answer in desk.ask_for_the_crowd() if isinstance(answer, Problem)]
+        said = [answer.message for answer in desk.ask_for_the_crowd() if isinstance(answer, DeploymentProblem)]
     assert len([request for request in hub.requests if "crowd" in request.path]) < 8
     assert sum("has not answered since" in message for message in said) > 50
 

@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused
-from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import Cluster, Listing, ObjectKind
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.node_groups import NodeGroups, declared_in
 from plimsoll.domain.errors import InvalidInput
@@ -25,7 +25,7 @@ class Pools:
     def __init__(self, *bodies: dict[str, Any], refusal: int = 0) -> None:
         self.bodies, self.refusal = list(bodies), refusal
 
-    async def list(self, kind: Kind) -> Listing:
+    async def list(self, kind: ObjectKind) -> Listing:
         assert (kind.group, kind.plural) == ("karpenter.sh", "nodepools")
         if self.refusal:
             raise ClusterRefused("list nodepools", self.refusal, "no")

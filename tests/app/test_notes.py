@@ -15,13 +15,13 @@ from plimsoll.domain.public_words import ConditionReason, EventReason
 from plimsoll.placement.demands.pools import Decision, Pool
 from plimsoll.placement.plan import plan
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 from tests.support.bodies import inference_deployment_body
 from tests.support.outcomes import deployment_of, desired_of, outcome_of
 from tests.support.planning import H100, L4, fleet, node, pool, request, tenant
 
 if TYPE_CHECKING:
-    from plimsoll.decision.turns import Turn
+    from plimsoll.decision.turns import LoopTurn
 
 PLACED = plan([tenant(request(replicas=2))], fleet(node("h", H100)))[0]
 BLOCKED = {"type": "Planned", "status": "False", "reason": "NoGpuFits", "message": "", "lastTransitionTime": "t"}
@@ -31,8 +31,8 @@ def case_of(
     decision: Decision | None,
     *earlier: dict[str, str],
     pools: tuple[Pool, ...] = (),
-    problem: Problem | None = None,
-    turn: Turn | None = None,
+    problem: DeploymentProblem | None = None,
+    turn: LoopTurn | None = None,
 ) -> Desired:
     """An object with its decision, and the conditions of its status."""
     body = inference_deployment_body("chat") | {"status": {"conditions": list(earlier)}}
@@ -79,7 +79,7 @@ def test_a_placement_that_becomes_impossible_is_announced_once(what_is_wrong: di
 
 @pytest.mark.parametrize("permanent", [True, False])
 def test_only_a_problem_that_does_not_end_by_itself_is_an_event(permanent: bool) -> None:  # noqa: FBT001
-    case = case_of(PLACED, problem=Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=permanent))
+    case = case_of(PLACED, problem=DeploymentProblem(ConditionReason.INVALID_SPEC, "spec.model", permanent=permanent))
     said = [Note(ConditionReason.INVALID_SPEC, "spec.model", warning=True)]
     assert notes_of(case) == (said if permanent else [])
 
@@ -89,8 +89,8 @@ def test_a_change_of_the_live_loop_is_an_event_of_its_own_with_its_sentence(chan
     decision: LoopDecision = change(DecisionReason.SUSTAINED_QUEUE)
     runs = (pool(H100, replicas=2),)
     standing = SimpleNamespace(last_change="03:00: one replica more")
-    acted = cast("Turn", SimpleNamespace(acted=True, decision=decision, standing=standing))
+    acted = cast("LoopTurn", SimpleNamespace(acted=True, decision=decision, standing=standing))
     [note] = notes_of(case_of(PLACED, pools=runs, turn=acted))
     assert (note.reason.value, note.message) == (f"Rebalanced{change.__name__}", "03:00: one replica more")
-    offered = cast("Turn", SimpleNamespace(acted=False, decision=decision, standing=standing))
+    offered = cast("LoopTurn", SimpleNamespace(acted=False, decision=decision, standing=standing))
     assert notes_of(case_of(PLACED, pools=runs, turn=offered)) == []

@@ -26,7 +26,7 @@ from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.placement.demands.pools import Decision
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body
 from tests.support.live_passes import L4, Open
@@ -73,7 +73,7 @@ class Desk:
     def make(self, *, seconds: float = 1.0) -> list[str]:
         """One pass; returns who was planned, in turn."""
         cases = [self.case(name) for name in self.costs]
-        problems: dict[str, Problem] = {}
+        problems: dict[str, DeploymentProblem] = {}
         self.time.begin(cases, self.now, lambda case: self.priorities.get(case.key.name, 0))
         for case in self.time.in_turn(cases):
             waits = self.time.waits(case, reading=True)
@@ -111,10 +111,10 @@ class Desk:
         self.written |= {name: decided[name] for name in unwritten[: self.writes]}
 
 
-HUB_IS_DOWN = Problem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "the Hub is down", permanent=False)
+HUB_IS_DOWN = DeploymentProblem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "the Hub is down", permanent=False)
 
 
-def outcome(case: Deployment, problem: Problem | None) -> Outcome:
+def outcome(case: Deployment, problem: DeploymentProblem | None) -> Outcome:
     return Outcome(case, problem=problem, decision=None if problem else Decision.__new__(Decision))
 
 
@@ -301,5 +301,5 @@ async def test_who_waits_keeps_what_runs_and_is_planned_later(opened: Open) -> N
     assert status(there.make()["runs"])["replicasSummary"] == "3/3"
 
 
-def waits(problem: Problem | None) -> bool:
+def waits(problem: DeploymentProblem | None) -> bool:
     return problem is not None and problem.reason == ConditionReason.PLANNING_QUEUED

@@ -34,7 +34,7 @@ from plimsoll.adapters.cluster.client import (
     PROPOSALS,
     SERVICES,
 )
-from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, Kind
+from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, ObjectKind
 from plimsoll.app.watch.store import key_of, uid_of
 from plimsoll.domain.cluster.node_rules import Mounted
 from plimsoll.domain.errors import PlimsollError, SourceUnavailable
@@ -147,7 +147,7 @@ class World:
     def _next_trouble(self) -> Trouble | None:
         return self.troubles.pop(0) if self.troubles else None
 
-    def _refused(self, kind: Kind) -> PlimsollError | None:
+    def _refused(self, kind: ObjectKind) -> PlimsollError | None:
         return self.refusal if kind in OF_VOLUMES else None
 
     def make_claim(self, key: ObjectKey, zone: str = HERE) -> None:

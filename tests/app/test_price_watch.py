@@ -14,7 +14,7 @@ import pytest
 
 from plimsoll.app.watch.prices import PriceList, PriceWatch
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.cluster.gpus import CapacityType, Market, Price
+from plimsoll.domain.cluster.gpus import CapacityType, MarketOffers, Price
 from plimsoll.facts.prices.remarks import OLDEST_DAYS
 from tests.support.office import Office
 from tests.support.planning import H100, L4, fleet, gpu, node
@@ -22,12 +22,12 @@ from tests.support.planning import H100, L4, fleet, gpu, node
 NEWEST = date(2026, 8, 21)
 LAST_GOOD_DAY = datetime.combine(NEWEST + timedelta(days=OLDEST_DAYS), datetime.min.time(), UTC).timestamp()
 DAY = 86_400.0
-GOOD = Market(voters=5, last=NEWEST)
+GOOD = MarketOffers(voters=5, last=NEWEST)
 
 
 def fleet_of(*, voters: int = 5, spot: bool = False) -> Fleet:
     """An H100 whose market price has that many voters, and an L4 with a price of the owner's own."""
-    thin = Price(Decimal(1), "market", market=Market(voters=1))
+    thin = Price(Decimal(1), "market", market=MarketOffers(voters=1))
     card = replace(gpu(H100), price=Price(Decimal(3), "market", thin, replace(GOOD, voters=voters)))
     where = fleet(node("h", card), node("l", gpu(L4, price="0.5")))
     if not spot:
@@ -82,7 +82,7 @@ async def test_a_pass_shows_the_doubts_about_the_prices_in_force_and_forgets_tho
     office = Office.open(tmp_path)
     bought = Price(Decimal(1), "contract")
     types = [each.name for each in office.make().snapshot.fleet.gpu_types()]
-    thin = dict.fromkeys(types, bought) | {types[0]: replace(bought, market=Market(voters=1))}
+    thin = dict.fromkeys(types, bought) | {types[0]: replace(bought, market=MarketOffers(voters=1))}
     office.passes.prices = cast("PriceList", SimpleNamespace(current=thin))
     office.make()
     assert doubts(office) == {types[0]: "ThinPrice"}

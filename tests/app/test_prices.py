@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster.client import Cluster, Kind
+from plimsoll.adapters.cluster.client import Cluster, ObjectKind
 from plimsoll.api.prices import parse_prices
 from plimsoll.app.watch.prices import PriceList
 from plimsoll.domain.cluster.gpus import CapacityType, Price
@@ -128,7 +128,7 @@ class OneConfigMap:
     def __init__(self, data: dict[str, str]) -> None:
         self.data = data
 
-    async def get(self, _kind: Kind, _key: ObjectKey) -> dict[str, Any]:
+    async def get(self, _kind: ObjectKind, _key: ObjectKey) -> dict[str, Any]:
         return {"data": self.data}
 
 

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from plimsoll.app.live.quiet_watch import LONGEST_SECONDS, QuietWatch, look_back_seconds
-from plimsoll.app.live.wanted import Wanted
+from plimsoll.app.live.wanted import WantedSamples
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.idle import Quiet
 from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
-from plimsoll.rebalance.signals.tracks import Line
+from plimsoll.rebalance.signals.tracks import TimeSeries
 from tests.support.engine_loads import NOW, Serves, moments, track
 
 KEY, OTHER = ObjectKey("ns", "llama"), ObjectKey("ns", "other")
 METRICS = engine_of().metrics
 SECONDS = look_back_seconds(1800)
 TIMES = moments(1800)
-ASKED = Wanted(("a",), metrics=METRICS, idle_seconds=1800)
-EMPTY = GatewayQueue(SignalState.FRESH, (Line(TIMES, [0.0] * len(TIMES)),))
+ASKED = WantedSamples(("a",), metrics=METRICS, idle_seconds=1800)
+EMPTY = GatewayQueue(SignalState.FRESH, (TimeSeries(TIMES, [0.0] * len(TIMES)),))
 
 
 @dataclass
@@ -79,7 +79,7 @@ def test_a_question_that_fails_shows_nothing_and_is_not_asked_again() -> None:
     [replace(ASKED, idle_seconds=None), replace(ASKED, pods=())],
     ids=["never sleeps", "nothing is ready"],
 )
-def test_who_cannot_go_to_zero_is_not_asked_about(asked: Wanted) -> None:
+def test_who_cannot_go_to_zero_is_not_asked_about(asked: WantedSamples) -> None:
     watch, server = QuietWatch(), Server()
     assert watch.before(server, KEY, asked, NOW, 0.0) is None
     assert server.asked == []

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, ObjectKind
 from plimsoll.app.reading import deployments as deployments_module
 from plimsoll.app.reading import reading_memo
 from plimsoll.app.reading.reading_memo import ReadingMemo
@@ -176,7 +176,7 @@ async def test_what_is_kept_gives_the_statuses_of_a_process_that_has_just_starte
     office: Office, tmp_path: Path
 ) -> None:
     await office.settle()
-    changes: tuple[tuple[Kind, int, Callable[[dict[str, Any]], object]], ...] = (
+    changes: tuple[tuple[ObjectKind, int, Callable[[dict[str, Any]], object]], ...] = (
         (INFERENCE_DEPLOYMENTS, 0, _with_a_longer_context),
         (PODS, 1, _not_ready),
         (INFERENCE_DEPLOYMENTS, 4, lambda body: body.update(status={})),

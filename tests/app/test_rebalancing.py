@@ -10,7 +10,7 @@ import pytest
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
 from plimsoll.decision.observing import observed_capacities, reported_now, reported_tokens
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.decision.turns import Running, Standing, Turn, load_of, policy_of, take_turn
+from plimsoll.decision.turns import LoopTurn, Running, Standing, load_of, policy_of, take_turn
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import ObservedCapacity
@@ -18,11 +18,11 @@ from plimsoll.domain.units import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.pools import Pool, PoolState
 from plimsoll.placement.transition.hypothesis import WhatIf
-from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Refusal
+from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, StandingRejection
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned, LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.status.reading import Record, read
@@ -102,7 +102,7 @@ def turn_of(
     memory: LoopMemory | None = None,
     what_if: Callable[[int], WhatIf] = room_for_all,
     pending: PendingProposals | None = None,
-) -> Turn:
+) -> LoopTurn:
     around = pods_of(replicas)
     standing = Standing.read(spec, recorded(status or {}))
     if memory is not None:
@@ -112,7 +112,7 @@ def turn_of(
     return take_turn(spec, standing, Running(figures, moving=moving), around, signals, about, now=NOW, pending=pending)
 
 
-def destination(turn: Turn) -> dict[str, int]:
+def destination(turn: LoopTurn) -> dict[str, int]:
     """Replicas by GPU type after the change that is carried out."""
     assert turn.answer is not None
     return {pool.gpu_type: pool.replicas for pool in turn.answer.decision.pools}
@@ -147,7 +147,7 @@ def test_a_new_number_of_the_users_resets_the_target_and_not_the_budget() -> Non
     previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "changes": [ADDED]}}
     standing = Standing.read(spec_of(2), recorded(previous))
     assert (standing.base_replicas, standing.target_replicas) == (2, 2)
-    assert standing.history.changes == (Mark(NOW, ChangeKind.ADD, "SustainedQueue", 3),)
+    assert standing.history.changes == (ChangeRecord(NOW, ChangeKind.ADD, "SustainedQueue", 3),)
 
 
 @pytest.mark.parametrize("mode", ["Off", "Recommend"])
@@ -169,20 +169,23 @@ def test_an_approved_target_is_kept_in_recommend_mode_and_ends_with_the_mode_or_
 
 def test_answers_read_back_as_they_were_and_one_without_a_time_is_left_out() -> None:
     answered = AnsweredProposals(
-        (Refusal("1" * 12, "alex", "no budget", NOW, 2), Refusal("2" * 12, "kim", "", NOW, 2)), ("uid-1",)
+        (StandingRejection("1" * 12, "alex", "no budget", NOW, 2), StandingRejection("2" * 12, "kim", "", NOW, 2)),
+        ("uid-1",),
     )
     standing = Standing(1, 1, ChangeHistory(), answered=answered)
-    written = status_of(Turn(standing, Keep(DecisionReason.MODE_OFF)).report(Record(), RebalancingMode.RECOMMEND))
+    written = status_of(LoopTurn(standing, Keep(DecisionReason.MODE_OFF)).report(Record(), RebalancingMode.RECOMMEND))
     assert Standing.read(spec_of(1, mode="Recommend"), recorded(written)).answered == answered
     written["rebalancing"]["rejected"][0]["until"] = "some day"
     assert Standing.read(spec_of(1), recorded(written)).answered.refusals == answered.refusals[1:]
 
 
 def test_what_a_status_says_reads_back_as_it_was_and_what_is_no_change_is_left_out() -> None:
-    history = ChangeHistory((Mark(NOW - 60, ChangeKind.REMOVE, "SustainedSlack", 1), Mark(NOW, ChangeKind.ADD)))
+    history = ChangeHistory(
+        (ChangeRecord(NOW - 60, ChangeKind.REMOVE, "SustainedSlack", 1), ChangeRecord(NOW, ChangeKind.ADD))
+    )
     learned = Learned("a", 1.25, 90.0, others=(("b", 1.5), ("c", 0.9)))
     standing = Standing(1, 2, history, "the last one", memory=LoopMemory.of(learned), learned=learned)
-    written = status_of(Turn(standing, Keep(DecisionReason.MODE_OFF)).report(Record(), RebalancingMode.AUTO))
+    written = status_of(LoopTurn(standing, Keep(DecisionReason.MODE_OFF)).report(Record(), RebalancingMode.AUTO))
     assert Standing.read(spec_of(1), recorded(written)) == standing
     changes = written["rebalancing"]["changes"]
     written["rebalancing"]["changes"] = [{**changes[0], "at": "yesterday"}, {**changes[0], "kind": "Guess"}, changes[1]]
@@ -215,7 +218,7 @@ def test_auto_carries_a_change_into_the_target_and_the_history() -> None:
     turn = turn_of(spec_of(), usage=PRESSURE)
     assert isinstance(turn.decision, AddReplica)
     assert (turn.acted, turn.standing.target_replicas, destination(turn)) == (True, 2, {"l40s-48gb": 2})
-    assert turn.standing.history.changes == (Mark(NOW, ChangeKind.ADD, "SustainedKvPressure", 2),)
+    assert turn.standing.history.changes == (ChangeRecord(NOW, ChangeKind.ADD, "SustainedKvPressure", 2),)
     assert turn.standing.last_change is not None
     assert turn.standing.last_change.startswith(f"{to_rfc3339(NOW)}: 2 replicas are needed")
 
@@ -542,7 +545,7 @@ def test_a_pod_that_does_not_get_ready_is_no_supply(pod: PodFacts, added: bool) 
 def test_a_removed_replica_takes_its_traffic_out_of_the_window() -> None:
     around, policy = pods_of(1), policy_of(spec_of(windowSeconds=120))
     reading = reading_of(around, EASY)
-    removed = ChangeHistory((Mark(NOW - 10, ChangeKind.REMOVE),))
+    removed = ChangeHistory((ChangeRecord(NOW - 10, ChangeKind.REMOVE),))
     for history, seconds in ((ChangeHistory(), 18.0), (removed, 15.0)):
         load = load_of(Running(FIGURES), around, reading, policy, history, now=NOW)
         assert load.traffic is not None
@@ -605,7 +608,7 @@ def test_after_a_larger_limit_the_most_work_of_a_replica_is_known_no_more(
 
 def test_a_change_of_settings_is_proposed_by_its_field() -> None:
     numbers = (("replicas", 1), ("needed", 2), ("waiting", 0), ("prompt_tokens", 9), ("output_tokens", 9))
-    turn = Turn(
+    turn = LoopTurn(
         Standing(1, 1, ChangeHistory()), Retune(DecisionReason.BATCH_LIMIT_BINDS, numbers, StepLimits(sequences=64))
     )
     report = turn.report(Record(), RebalancingMode.RECOMMEND)

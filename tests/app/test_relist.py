@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind, Listing
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Listing, ObjectKind
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell
 from plimsoll.app.watch import pruning, relist
@@ -18,7 +18,7 @@ from plimsoll.domain.errors import SourceUnavailable
 from tests.support.bodies import inference_deployment_body, pod_body
 
 HOUR_SECONDS = 3600.0
-KINDS: dict[Kind, str | None] = {INFERENCE_DEPLOYMENTS: None, PODS: "a=b"}
+KINDS: dict[ObjectKind, str | None] = {INFERENCE_DEPLOYMENTS: None, PODS: "a=b"}
 
 
 class Lists:
@@ -31,7 +31,7 @@ class Lists:
         self.wanted = 2
         self.versions: list[int] = []
 
-    async def list(self, kind: Kind, *, labels: str | None = None, **_: object) -> Listing:
+    async def list(self, kind: ObjectKind, *, labels: str | None = None, **_: object) -> Listing:
         self.asked.append((kind.plural, labels))
         if len(self.asked) >= self.wanted:
             self.enough.set()
@@ -154,7 +154,7 @@ class Api:
 
     async def list(
         self,
-        kind: Kind,
+        kind: ObjectKind,
         *,
         name: str | None = None,
         metadata_only: bool = False,
@@ -228,7 +228,7 @@ class Refusing(Lists):
         super().__init__()
         self.status = status
 
-    async def list(self, kind: Kind, *, labels: str | None = None, **_: object) -> Listing:
+    async def list(self, kind: ObjectKind, *, labels: str | None = None, **_: object) -> Listing:
         listing = await super().list(kind, labels=labels)
         if kind is PODS:
             raise ClusterRefused("list pods", self.status, "no")

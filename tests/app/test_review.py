@@ -18,15 +18,15 @@ from plimsoll.adapters.cluster.client import (
     RESOURCE_QUOTAS,
     Cluster,
     ClusterRefused,
-    Kind,
     Listing,
+    ObjectKind,
 )
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.review.looking import look, operator_settings
 from plimsoll.app.review.overlay import applied, overlaid, stored
 from plimsoll.app.review.reviewing import review_of
-from plimsoll.app.review.values import Review, Verdict
+from plimsoll.app.review.values import Review, ReviewVerdict
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -125,10 +125,10 @@ async def test_without_the_operator_s_deployment_its_defaults_hold_and_that_is_s
 class Closed:
     """A cluster without objects that refuses to list one kind."""
 
-    def __init__(self, kind: Kind, status: int) -> None:
+    def __init__(self, kind: ObjectKind, status: int) -> None:
         self.kind, self.status = kind, status
 
-    async def list(self, kind: Kind, **_: object) -> Listing:
+    async def list(self, kind: ObjectKind, **_: object) -> Listing:
         if kind == self.kind:
             raise ClusterRefused("list", self.status, "no")
         return Listing([])
@@ -145,20 +145,20 @@ class Closed:
     ],
 )
 async def test_a_kind_that_the_operator_can_do_without_is_named_where_it_cannot_be_listed(
-    kind: Kind, status: int
+    kind: ObjectKind, status: int
 ) -> None:
     found = await look(cast("Cluster", Closed(kind, status)), Settings())
     assert found.notes == (f"{kind.plural} cannot be read (no): the plan is without them.",)
 
 
 @pytest.mark.parametrize("kind", [RESOURCE_SLICES, RESOURCE_CLAIMS])
-async def test_where_kubernetes_is_older_than_a_kind_nothing_is_missing(kind: Kind) -> None:
+async def test_where_kubernetes_is_older_than_a_kind_nothing_is_missing(kind: ObjectKind) -> None:
     found = await look(cast("Cluster", Closed(kind, 404)), Settings())
     assert found.notes == ()
 
 
 @pytest.mark.parametrize(("kind", "status"), [(PRIORITY_CLASSES, 500), (NODES, 403), (INFERENCE_DEPLOYMENTS, 404)])
-async def test_without_a_kind_that_decides_or_an_answer_nothing_is_planned(kind: Kind, status: int) -> None:
+async def test_without_a_kind_that_decides_or_an_answer_nothing_is_planned(kind: ObjectKind, status: int) -> None:
     with pytest.raises(ClusterRefused):
         await look(cast("Cluster", Closed(kind, status)), Settings())
 
@@ -202,7 +202,7 @@ def changed(office: Office, index: int, **spec: Any) -> Body:
 def test_an_object_of_the_files_that_does_not_change_is_kept_and_the_others_are_counted(office: Office) -> None:
     found = reviewed(office, office.store.all(INFERENCE_DEPLOYMENTS)[0])
     (change,) = found.changes
-    assert (change.verdict, change.before, change.regardless) == (Verdict.KEPT, change.after, True)
+    assert (change.verdict, change.before, change.regardless) == (ReviewVerdict.KEPT, change.after, True)
     assert (found.others, found.others_unserved, found.is_good) == (OBJECTS - 1, 0, True)
     assert found.bill.before == found.bill.after > 0
 
@@ -210,7 +210,7 @@ def test_an_object_of_the_files_that_does_not_change_is_kept_and_the_others_are_
 def test_the_bill_grows_by_a_new_replica_of_the_object_and_by_nothing_else(office: Office) -> None:
     found = reviewed(office, changed(office, 0, replicas=2))
     (change,) = found.changes
-    assert (change.verdict, change.restarts) == (Verdict.CHANGED, False)
+    assert (change.verdict, change.restarts) == (ReviewVerdict.CHANGED, False)
     (place,) = change.before
     assert place.hourly_price is not None
     assert found.bill.after - found.bill.before == place.hourly_price > Decimal(0)
@@ -222,8 +222,8 @@ def test_an_object_outside_the_files_is_shown_where_it_changes_whatever_the_caus
     office.store.observe(INFERENCE_DEPLOYMENTS, "ADDED", late)
     found = reviewed(office, office.store.all(INFERENCE_DEPLOYMENTS)[0])
     kept, placed = found.changes
-    assert (kept.verdict, kept.where) == (Verdict.KEPT, "file")
-    assert (placed.key.name, placed.verdict, placed.where) == ("late", Verdict.PLACED, "")
+    assert (kept.verdict, kept.where) == (ReviewVerdict.KEPT, "file")
+    assert (placed.key.name, placed.verdict, placed.where) == ("late", ReviewVerdict.PLACED, "")
     assert placed.regardless, "it is placed without the files, too"
     assert found.is_good
 
@@ -251,7 +251,7 @@ def test_an_object_outside_the_files_that_loses_its_place_by_them_is_no_good_rev
     early["metadata"]["creationTimestamp"] = "2026-11-21T23:00:00Z"
     found = reviewed(office, early)
     verdicts = {change.key.name: (change.verdict, change.regardless) for change in found.changes}
-    assert verdicts == {"early": (Verdict.PLACED, False), "late": (Verdict.WAITING, False)}
+    assert verdicts == {"early": (ReviewVerdict.PLACED, False), "late": (ReviewVerdict.WAITING, False)}
     assert not found.is_good
 
 

@@ -12,7 +12,7 @@ from plimsoll.app.live.sample_memory import (
     MOST_DEPARTED,
     MOST_SAMPLES,
     Memory,
-    Question,
+    SampleQuery,
     questions,
     remembered,
     signals_of,
@@ -48,27 +48,27 @@ def ages(memory: Memory, now: float, pod: str = "p") -> list[float]:
 def test_a_new_pod_is_read_whole_and_a_known_one_from_its_last_sample() -> None:
     memory = after({}, signals("p", [sample(NOW - 10)]), NOW)
 
-    assert questions({}, ("p", "q"), WINDOW, NOW) == [Question(("p", "q"), WINDOW)]
-    assert questions(memory, ("p", "q"), WINDOW, NOW + 5) == [Question(("q",), WINDOW), Question(("p",), 30)]
+    assert questions({}, ("p", "q"), WINDOW, NOW) == [SampleQuery(("p", "q"), WINDOW)]
+    assert questions(memory, ("p", "q"), WINDOW, NOW + 5) == [SampleQuery(("q",), WINDOW), SampleQuery(("p",), 30)]
 
 
 def test_a_pod_that_fell_silent_does_not_make_every_reading_long() -> None:
     memory = after({}, signals("p", [sample(NOW - 500)]), NOW)
 
-    assert questions(memory, ("p",), WINDOW, NOW + 5) == [Question(("p",), 110)]
+    assert questions(memory, ("p",), WINDOW, NOW + 5) == [SampleQuery(("p",), 110)]
 
 
 def test_a_pod_without_samples_is_read_a_little_and_not_whole_each_time() -> None:
     memory = after({}, {}, NOW)
 
-    assert questions(memory, ("p",), WINDOW, NOW + 5) == [Question(("p",), 110)]
+    assert questions(memory, ("p",), WINDOW, NOW + 5) == [SampleQuery(("p",), 110)]
     assert signals_of(memory) == {}
 
 
 def test_after_a_long_pause_no_more_than_the_window_is_read() -> None:
     memory = after({}, signals("p", [sample(NOW - 10)]), NOW)
 
-    assert questions(memory, ("p",), WINDOW, NOW + 86_400) == [Question(("p",), WINDOW)]
+    assert questions(memory, ("p",), WINDOW, NOW + 86_400) == [SampleQuery(("p",), WINDOW)]
 
 
 def test_what_is_read_twice_is_kept_once() -> None:
@@ -114,7 +114,7 @@ def test_a_pod_that_is_gone_is_remembered_for_the_window_and_its_neighbour_for_l
 
     soon = after(memory, {}, NOW + 5, "q")
     assert (ages(soon, NOW), ages(soon, NOW, "q")) == ([0], [0])
-    assert questions(soon, ("q",), WINDOW, NOW + 10) == [Question(("q",), 25)]
+    assert questions(soon, ("q",), WINDOW, NOW + 10) == [SampleQuery(("q",), 25)]
 
     later = NOW + WINDOW + 60
     assert list(after(soon, signals("q", [sample(later)]), later, "q")) == ["q"]
@@ -141,7 +141,7 @@ def test_samples_of_the_future_are_forgotten_when_the_clock_is_set_back() -> Non
     memory = after({}, signals("p", scrapes(NOW - 60, NOW)), NOW)
     earlier = NOW - 3600
 
-    assert questions(memory, ("p",), WINDOW, earlier) == [Question(("p",), WINDOW)]
+    assert questions(memory, ("p",), WINDOW, earlier) == [SampleQuery(("p",), WINDOW)]
     memory = after(memory, signals("p", [sample(earlier - 5)]), earlier)
     assert ages(memory, earlier) == [5]
 

@@ -18,8 +18,8 @@ from plimsoll.app.watch.sizes import (
     MOST_OF_ALL,
     MOST_OF_NAMESPACE,
     SMALL_BYTES,
+    ObjectSize,
     Shares,
-    Size,
     size_of,
     size_sentence,
 )
@@ -30,7 +30,7 @@ from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body
 from tests.support.live_passes import L4, Open
 
-LARGEST = Size(0, MOST_MEMBERS)
+LARGEST = ObjectSize(0, MOST_MEMBERS)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -80,8 +80,10 @@ def test_what_is_over_a_limit_is_seen_without_counting_it_all(value: Any) -> Non
 
 
 def test_a_member_takes_more_than_its_characters() -> None:
-    assert Size(100, 10).held_bytes == 100 + 10 * 128
-    assert [size.is_allowed for size in (Size(MOST_CHARACTERS, MOST_MEMBERS), Size(MOST_CHARACTERS + 1, 0))] == [
+    assert ObjectSize(100, 10).held_bytes == 100 + 10 * 128
+    assert [
+        size.is_allowed for size in (ObjectSize(MOST_CHARACTERS, MOST_MEMBERS), ObjectSize(MOST_CHARACTERS + 1, 0))
+    ] == [
         True,
         False,
     ]
@@ -186,7 +188,7 @@ async def test_a_deployment_that_grows_too_large_keeps_its_replicas_and_its_neig
 def test_all_large_objects_together_never_take_more_than_there_is(sizes: dict[tuple[str, int], int]) -> None:
     shares = Shares()
     for (namespace, number), members in sizes.items():
-        shares.note(ObjectKey(namespace, f"{number}"), f"{namespace}{number}", f"{number:02}", Size(0, members))
+        shares.note(ObjectKey(namespace, f"{number}"), f"{namespace}{number}", f"{number:02}", ObjectSize(0, members))
     refused = shares.refused()
     taken: dict[str, int] = {}
     asked: dict[str, int] = {}
@@ -225,7 +227,7 @@ class LargeObjects(RuleBasedStateMachine):
     def fresh() -> Store:
         """Small objects that say how many members they have."""
         ours = BOUNDS[INFERENCE_DEPLOYMENTS]
-        return store_of(Bounds(lambda body: Size(0, body["spec"]["contextLength"]), ours.reduce, ours.reason))
+        return store_of(Bounds(lambda body: ObjectSize(0, body["spec"]["contextLength"]), ours.reduce, ours.reason))
 
     @rule(
         namespace=st.sampled_from("ab"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, ObjectKind
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import VANISH_GUARD, Store, is_stored, key_of, uid_of, version_of
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -42,7 +42,7 @@ def store(bell: Bell) -> Store:
     return new_store(bell)
 
 
-def version(store: Store, kind: Kind = INFERENCE_DEPLOYMENTS, key: ObjectKey = KEY) -> int | None:
+def version(store: Store, kind: ObjectKind = INFERENCE_DEPLOYMENTS, key: ObjectKey = KEY) -> int | None:
     body = store.get(kind, key)
     return None if body is None else version_of(body)
 

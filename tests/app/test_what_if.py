@@ -13,7 +13,7 @@ from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.app.review.hypothetical import after_changes, with_fields
 from plimsoll.app.review.overlay import on_other_nodes
 from plimsoll.app.review.reviewing import review_of
-from plimsoll.app.review.values import AddNodes, RemoveNodes, Review, SetField, Verdict, Wish
+from plimsoll.app.review.values import AddNodes, DeploymentWish, RemoveNodes, Review, ReviewVerdict, SetField
 from plimsoll.app.watch.store import key_of
 from plimsoll.cli.plans.what_if import what_if_notes, what_if_of
 from plimsoll.domain.errors import InvalidInput
@@ -101,7 +101,7 @@ def test_without_the_nodes_of_a_type_its_objects_move_and_no_other(office: Offic
     found = reviewed(office, f"-{lost}")
     assert {change.key.name for change in found.changes} == {name for name, gpu in before.items() if gpu == lost}
     for change in found.changes:
-        assert change.verdict in {Verdict.MOVED, Verdict.WAITING}
+        assert change.verdict in {ReviewVerdict.MOVED, ReviewVerdict.WAITING}
         assert lost not in {place.gpu_type for place in change.after}
         assert not change.regardless
 
@@ -200,9 +200,9 @@ def test_an_object_that_is_not_there_or_is_there_twice_is_named() -> None:
     assert len(with_fields([], twice, what_if_of(["n/a.replicas=1"]))) == 1
 
 
-def wish_of(name: str, namespace: str = "n", **spec: Any) -> Wish:
+def wish_of(name: str, namespace: str = "n", **spec: Any) -> DeploymentWish:
     head = {"name": name, "namespace": namespace}
-    return Wish(
+    return DeploymentWish(
         "file",
         {"apiVersion": "plimsoll.dev/v1alpha1", "kind": "InferenceDeployment", "metadata": head, "spec": spec},
     )

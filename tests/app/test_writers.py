@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, ClusterRefused, Kind
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, ClusterRefused, ObjectKind
 from plimsoll.api.bounds import MOST_CHARACTERS
 from plimsoll.app.plan.planning_time import AFTER_OTHERS, QUEUED, PlanningTime
 from plimsoll.app.watch.store import Body, key_of
@@ -24,7 +24,7 @@ from plimsoll.app.write.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECON
 from plimsoll.decision.deployment import Deployment
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import POOL_ANNOTATION, POOL_LABEL
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.honest import honest_nodes, honest_spec
 from tests.support.installed import LLAMA_8B, inference_deployment
@@ -77,7 +77,7 @@ async def test_statuses_of_large_objects_are_written_one_by_one_with_rests_and_k
     written: list[str] = []
     at_once, rests = operator.client.put_status, Rests(monkeypatch)
 
-    async def costly(kind: Kind, known: Body, status: Mapping[str, Any]) -> dict[str, Any]:
+    async def costly(kind: ObjectKind, known: Body, status: Mapping[str, Any]) -> dict[str, Any]:
         clock.now += write_seconds
         written.append(known["metadata"]["namespace"])
         return await at_once(kind, known, status)
@@ -117,7 +117,7 @@ async def test_a_deletion_that_is_refused_stops_no_other_write(tmp_path: Path, m
     api.delete(DEPLOYMENTS, key_of(made))
     refused: list[str] = []
 
-    async def refuse(_: Kind, key: ObjectKey, __: str) -> None:
+    async def refuse(_: ObjectKind, key: ObjectKey, __: str) -> None:
         refused.append(key.name)
         raise ClusterRefused(f"delete deployments {key}", 403, "a policy forbids it")
 
@@ -171,7 +171,7 @@ async def test_what_is_scaled_to_zero_ends_though_another_change_with_it_is_refu
 
 @pytest.mark.parametrize(("waits_for", "after_seconds"), [(QUEUED, 2.0), (AFTER_OTHERS, 120.0)])
 async def test_a_wait_is_reported_when_it_lasts_and_a_decision_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits_for: Problem, after_seconds: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits_for: DeploymentProblem, after_seconds: float
 ) -> None:
     api, clock = ApiInMemory(Clock()), Seconds()
     for node in honest_nodes(1, HONEST):
@@ -204,14 +204,14 @@ class Waiting(PlanningTime):
     """One deployment waits in each pass."""
 
     name: str = ""
-    problem: Problem = QUEUED
+    problem: DeploymentProblem = QUEUED
 
-    def __init__(self, name: str, problem: Problem) -> None:
+    def __init__(self, name: str, problem: DeploymentProblem) -> None:
         super().__init__()
         self.name, self.problem = name, problem
 
     @override
-    def waits(self, deployment: Deployment, *, reading: bool = False) -> Problem | None:
+    def waits(self, deployment: Deployment, *, reading: bool = False) -> DeploymentProblem | None:
         return self.problem if deployment.key.name == self.name else None
 
 

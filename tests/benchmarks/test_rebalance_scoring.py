@@ -21,7 +21,7 @@ from benchmarks.rebalance.scenarios.situation import Situation
 from benchmarks.rebalance.scoring import FLIP_SECONDS, Score, errors, flips, goodput, recoveries, score
 from benchmarks.rebalance.table import tables
 from benchmarks.rebalance.values import Change, Maker, Outcome, Policy, Scenario, View
-from plimsoll.simulation.values import Answered, Arrival, Fate
+from plimsoll.simulation.values import AnsweredRequest, Arrival, Fate
 from tests.support.tables import every_case
 
 S1 = situations()["S1"]
@@ -30,15 +30,17 @@ Capture = pytest.CaptureFixture[str]
 Fails = Callable[[float], bool]
 
 
-def served(at: float = 0.0, ttft: float = 0.5, tpot: float | None = 0.05) -> Answered:
-    return Answered(Arrival(at, 100, 10), Fate.SERVED, ttft, tpot)
+def served(at: float = 0.0, ttft: float = 0.5, tpot: float | None = 0.05) -> AnsweredRequest:
+    return AnsweredRequest(Arrival(at, 100, 10), Fate.SERVED, ttft, tpot)
 
 
-def failed(fate: Fate, at: float = 0.0) -> Answered:
-    return Answered(Arrival(at, 100, 10), fate)
+def failed(fate: Fate, at: float = 0.0) -> AnsweredRequest:
+    return AnsweredRequest(Arrival(at, 100, 10), fate)
 
 
-def outcome(answered: Iterable[Answered] = (), changes: tuple[Change, ...] = (), seconds: float = 0.0) -> Outcome:
+def outcome(
+    answered: Iterable[AnsweredRequest] = (), changes: tuple[Change, ...] = (), seconds: float = 0.0
+) -> Outcome:
     return Outcome(SCENARIO, "mine", 1, tuple(answered), changes, seconds)
 
 
@@ -72,7 +74,7 @@ def test_who_gave_up_and_who_was_lost_have_figures_of_their_own() -> None:
 
 
 def test_an_answer_that_was_lost_after_a_quick_first_token_is_no_goodput() -> None:
-    lost = Answered(Arrival(0, 100, 10), Fate.LOST, 0.5, 0.05)
+    lost = AnsweredRequest(Arrival(0, 100, 10), Fate.LOST, 0.5, 0.05)
     assert (goodput([lost], SCENARIO), errors([lost])) == (0, 100)
 
 
@@ -142,7 +144,7 @@ def test_changes_need_not_come_in_order() -> None:
 # Recovery
 
 
-def every_second(fails: Fails, end: int = 3600) -> list[Answered]:
+def every_second(fails: Fails, end: int = 3600) -> list[AnsweredRequest]:
     return [served(at, ttft=9.0 if fails(at) else 0.5) for at in range(end)]
 
 

@@ -15,7 +15,7 @@ from benchmarks.rebalance.values import Change, PodView, Scenario, View
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.fleet import Replica
 from plimsoll.simulation.gateway import choose
-from plimsoll.simulation.values import Arrival, Fate, Fault, FaultKind, Request, Routing
+from plimsoll.simulation.values import Arrival, Fate, FaultKind, InjectedFault, Routing, SimulatedRequest
 from tests.support.simulated import SPEC, Scripted, engine, outcome, poisson, scenario
 
 LONG = Arrival(100.0, 1000, 5000)
@@ -141,7 +141,7 @@ def test_of_the_replicas_that_start_the_newest_is_removed() -> None:
 
 
 def test_a_replica_that_is_stuck_is_removed_before_newer_ones_that_serve() -> None:
-    fault, policy = Fault(FaultKind.STUCK_STARTS, 5.0, 10.0), Scripted({10.0: 2, 20.0: 3, 200.0: 2})
+    fault, policy = InjectedFault(FaultKind.STUCK_STARTS, 5.0, 10.0), Scripted({10.0: 2, 20.0: 3, 200.0: 2})
     outcome(replace(scenario(), faults=(fault,)), policy)
     assert [pod.name for pod in policy.views[-1].pods] == ["pod-0", "pod-2"]
 
@@ -250,7 +250,7 @@ def test_a_policy_sees_ten_minutes() -> None:
     assert 1495 - 600 <= samples[0].at < samples[-1].at <= 1495
 
 
-def views(fault: Fault | None, plan: dict[float, int] | None = None, replicas: int = 2) -> Scripted:
+def views(fault: InjectedFault | None, plan: dict[float, int] | None = None, replicas: int = 2) -> Scripted:
     policy = Scripted(plan or {})
     faults = () if fault is None else (fault,)
     outcome(replace(scenario(), start_replicas=replicas, faults=faults), policy)
@@ -263,27 +263,27 @@ def sample_times(policy: Scripted, pod: int) -> list[float]:
 
 @pytest.mark.parametrize("begins_at", [5.0, 200.0])
 def test_replicas_that_are_created_during_stuck_starts_never_get_ready(begins_at: float) -> None:
-    policy = views(Fault(FaultKind.STUCK_STARTS, begins_at, 30.0), {10.0: 3}, replicas=1)
+    policy = views(InjectedFault(FaultKind.STUCK_STARTS, begins_at, 30.0), {10.0: 3}, replicas=1)
     ready = [pod.ready_since is not None for pod in policy.views[-1].pods]
     assert ready == [True, *([begins_at > 10] * 2)]
 
 
 @pytest.mark.parametrize(("replicas", "stuck"), [(0, 0), (1, 1), (2, 2), (3, 3), (None, 3)])
 def test_only_the_first_replicas_of_a_fault_are_stuck(replicas: int | None, stuck: int) -> None:
-    policy = views(Fault(FaultKind.STUCK_STARTS, 5.0, 30.0, replicas), {10.0: 3, 20.0: 4, 50.0: 5}, replicas=1)
+    policy = views(InjectedFault(FaultKind.STUCK_STARTS, 5.0, 30.0, replicas), {10.0: 3, 20.0: 4, 50.0: 5}, replicas=1)
     ready = [pod.ready_since is not None for pod in policy.views[-1].pods]
     assert ready == [True, *[False] * stuck, *[True] * (4 - stuck)]
 
 
 def test_each_fault_hits_replicas_of_its_own() -> None:
-    faults = tuple(Fault(FaultKind.STUCK_STARTS, begins_at, 100.0, 1) for begins_at in (5.0, 6.0))
+    faults = tuple(InjectedFault(FaultKind.STUCK_STARTS, begins_at, 100.0, 1) for begins_at in (5.0, 6.0))
     policy = Scripted({10.0: 4})
     outcome(replace(scenario(), faults=faults), policy)
     assert [pod.ready_since is not None for pod in policy.views[-1].pods] == [True, False, False, True]
 
 
 def test_a_stuck_replica_that_is_replaced_leaves_the_next_one_alone() -> None:
-    fault, policy = Fault(FaultKind.STUCK_STARTS, 0.0, 300.0, 1), Scripted({10.0: 2, 50.0: 1, 60.0: 2})
+    fault, policy = InjectedFault(FaultKind.STUCK_STARTS, 0.0, 300.0, 1), Scripted({10.0: 2, 50.0: 1, 60.0: 2})
     outcome(replace(scenario(), faults=(fault,)), policy)
     assert [(pod.name, pod.ready_since is not None) for pod in policy.views[-1].pods] == [
         ("pod-0", True),
@@ -292,7 +292,7 @@ def test_a_stuck_replica_that_is_replaced_leaves_the_next_one_alone() -> None:
 
 
 def test_replicas_without_room_are_pending_and_start_when_there_is_room() -> None:
-    fault, plan = Fault(FaultKind.NO_ROOM, 5.0, 55.0), {10.0: 3, 70.0: 4}
+    fault, plan = InjectedFault(FaultKind.NO_ROOM, 5.0, 55.0), {10.0: 3, 70.0: 4}
     policy, honest = views(fault, plan, replicas=1), views(None, plan, replicas=1)
     assert [pod.is_placed for pod in pods_at(policy, 55.0)] == [True, False, False]
     assert [pod.is_placed for pod in pods_at(policy, 65.0)] == [True, True, True]
@@ -306,7 +306,7 @@ def last_pods(one: Scripted, other: Scripted) -> zip[tuple[PodView, PodView]]:
 
 
 def test_a_pending_replica_costs_nothing_until_it_is_placed() -> None:
-    asked = replace(scenario(), faults=(Fault(FaultKind.NO_ROOM, 5.0, 55.0),))
+    asked = replace(scenario(), faults=(InjectedFault(FaultKind.NO_ROOM, 5.0, 55.0),))
     assert outcome(asked, Scripted({10.0: 3, 40.0: 1})).replica_seconds == 300
     assert outcome(asked, Scripted({10.0: 3})).replica_seconds == 300 + 2 * 240
     assert outcome(replace(asked, faults=()), Scripted({10.0: 3})).replica_seconds == 300 + 2 * 290
@@ -316,7 +316,7 @@ def test_no_metrics_come_while_prometheus_does_not_answer() -> None:
     def seen(view: View) -> bool:
         return view.has_metrics and all(pod.samples for pod in view.pods)
 
-    policy, honest = views(Fault(FaultKind.NO_METRICS, 100.0, 60.0)), views(None)
+    policy, honest = views(InjectedFault(FaultKind.NO_METRICS, 100.0, 60.0)), views(None)
     assert [view.now for view in policy.views if view.now > 20 and not seen(view)] == [*range(100, 160, 5)]
     assert not any(pod.samples for view in policy.views if not view.has_metrics for pod in view.pods)
     assert all(seen(view) for view in honest.views if view.now > 20)
@@ -324,7 +324,7 @@ def test_no_metrics_come_while_prometheus_does_not_answer() -> None:
 
 
 def test_the_samples_of_the_oldest_pod_stop_while_it_serves() -> None:
-    policy, honest = views(Fault(FaultKind.STALE_POD, 100.0, 60.0)), views(None)
+    policy, honest = views(InjectedFault(FaultKind.STALE_POD, 100.0, 60.0)), views(None)
     times = sample_times(policy, 0)
     assert times == [at for at in sample_times(honest, 0) if not 100 <= at < 160]
     assert len(times) == len(sample_times(honest, 0)) - 4
@@ -332,12 +332,12 @@ def test_the_samples_of_the_oldest_pod_stop_while_it_serves() -> None:
 
 
 def test_a_stale_pod_goes_on_serving() -> None:
-    asked = replace(scenario(LONG), faults=(Fault(FaultKind.STALE_POD, 50.0, 200.0),))
+    asked = replace(scenario(LONG), faults=(InjectedFault(FaultKind.STALE_POD, 50.0, 200.0),))
     assert outcome(asked, Scripted()).answered == outcome(replace(asked, faults=()), Scripted()).answered
 
 
 def test_the_samples_of_the_oldest_pod_are_no_numbers() -> None:
-    policy = views(Fault(FaultKind.NOT_A_NUMBER, 100.0, 60.0))
+    policy = views(InjectedFault(FaultKind.NOT_A_NUMBER, 100.0, 60.0))
     first, second = policy.views[-1].pods
     strange = [sample.at for sample in first.samples if isnan(sample.kv_usage)]
     assert strange == [sample.at for sample in first.samples if 100 <= sample.at < 160]
@@ -351,7 +351,7 @@ def replicas(loads: Sequence[int]) -> list[Replica]:
     found = [Replica(number, engine(), agenda, 0.0, 0.0, lambda _: None) for number in range(len(loads))]
     for replica, load in zip(found, loads, strict=True):
         for _ in range(load):
-            replica.receive(Request(Arrival(0.0, 10, 10)))
+            replica.receive(SimulatedRequest(Arrival(0.0, 10, 10)))
     return found
 
 

@@ -10,8 +10,8 @@ import pytest
 from benchmarks.rebalance.policies.signals import is_possible
 from benchmarks.rebalance.step_seconds import times_of
 from plimsoll.simulation.batch import BLOCK_TOKENS
-from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.values import Arrival, Request, Sample
+from plimsoll.simulation.engine import SimulatedEngine
+from plimsoll.simulation.values import Arrival, Sample, SimulatedRequest
 from tests.benchmarks.rebalance_views import sample
 from tests.support.simulated import SPEC, engine, serve
 from tests.support.tables import every_case
@@ -19,11 +19,11 @@ from tests.support.tables import every_case
 CROWD = [Arrival(0.0, 50 * each, 10 * each) for each in range(1, 30)]
 
 
-def last(served: Engine) -> Sample:
+def last(served: SimulatedEngine) -> Sample:
     return served.sample(1e6)
 
 
-def decoding_seconds(requests: list[Request]) -> float:
+def decoding_seconds(requests: list[SimulatedRequest]) -> float:
     return sum((each.finished_at or 0.0) - (each.first_token_at or 0.0) for each in requests)
 
 
@@ -39,7 +39,7 @@ def test_gaps_of_tokens_are_the_times_of_all_later_tokens(kv_tokens: int) -> Non
 
 def test_gaps_of_tokens_grow_with_the_steps_that_have_ended() -> None:
     served = engine()
-    served.add(Request(Arrival(0.0, 160, 100)), 0.0)
+    served.add(SimulatedRequest(Arrival(0.0, 160, 100)), 0.0)
     served.begin(0.0)
     assert served.plan is not None
     begin = served.plan.ends_at
@@ -65,7 +65,7 @@ def test_the_time_in_the_queue_counts_when_a_request_is_done(seqs: int) -> None:
 def test_a_request_that_still_waits_has_no_time_in_the_queue_yet() -> None:
     served = engine(max_num_seqs=1)
     for _ in range(2):
-        served.add(Request(Arrival(0.0, 100, 500)), 0.0)
+        served.add(SimulatedRequest(Arrival(0.0, 100, 500)), 0.0)
     served.begin(0.0)
     found = served.sample(0.0)
     assert (found.waiting, found.queue_seconds_total, found.dequeued_total) == (1, 0, 0)

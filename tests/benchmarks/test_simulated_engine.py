@@ -16,8 +16,8 @@ from plimsoll.performance.model import Load, performance
 from plimsoll.simulation import engine as engine_module
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.batch import BLOCK_TOKENS, Decoding, blocks_of
-from plimsoll.simulation.engine import SIGNIFICANT_BITS, Engine, rounded
-from plimsoll.simulation.values import Arrival, Fate, Request
+from plimsoll.simulation.engine import SIGNIFICANT_BITS, SimulatedEngine, rounded
+from plimsoll.simulation.values import Arrival, Fate, SimulatedRequest
 from tests.support.simulated import SPEC, engine, poisson, serve
 
 
@@ -72,8 +72,8 @@ def test_the_context_grows_while_many_steps_are_taken_at_once(monkeypatch: pytes
 
 
 def test_a_request_in_the_middle_of_many_steps_waits_for_one_of_them() -> None:
-    served, late = engine(), Request(Arrival(0.5, 100, 1))
-    served.add(Request(Arrival(0.0, 100, 2000)), 0.0)
+    served, late = engine(), SimulatedRequest(Arrival(0.5, 100, 1))
+    served.add(SimulatedRequest(Arrival(0.0, 100, 2000)), 0.0)
     served.begin(0.0)
     while served.plan is not None and served.plan.ends_at < 0.5:
         now = served.plan.ends_at
@@ -90,13 +90,13 @@ def test_a_request_in_the_middle_of_many_steps_waits_for_one_of_them() -> None:
 
 def test_a_request_that_cannot_be_admitted_does_not_shorten_the_steps() -> None:
     served = engine(max_num_seqs=1)
-    served.add(Request(Arrival(0.0, 100, 500)), 0.0)
+    served.add(SimulatedRequest(Arrival(0.0, 100, 500)), 0.0)
     served.begin(0.0)
     served.end()
     served.begin(0.1)
     assert served.plan is not None
     before = served.plan.ends_at
-    served.add(Request(Arrival(0.2, 100, 1)), 0.2)
+    served.add(SimulatedRequest(Arrival(0.2, 100, 1)), 0.2)
     served.interrupt(0.2)
     assert served.plan.ends_at == before
 
@@ -110,7 +110,7 @@ def test_no_limit_is_ever_passed() -> None:
     served = engine(kv_tokens=10_000, max_num_seqs=9, max_batched_tokens=512)
     most = [0, 0, 0]
 
-    def watch(each: Engine) -> None:
+    def watch(each: SimulatedEngine) -> None:
         assert each.plan is not None
         chunks = dict(each.plan.chunks)
         tokens = sum(chunks.values())
@@ -147,7 +147,7 @@ def test_a_request_is_preempted_when_the_blocks_run_out_and_not_before(blocks: i
 def test_a_prompt_that_is_being_computed_is_preempted_before_an_older_request(blocks: int, preemptions: int) -> None:
     """A prompt of 60 blocks takes 50 steps of 20 tokens, and meanwhile the older request grows from 13 blocks to 16."""
     served = engine(kv_tokens=blocks * BLOCK_TOKENS, max_batched_tokens=20)
-    old, new = Request(Arrival(0.0, 200, 45)), Request(Arrival(0.0, 960, 1))
+    old, new = SimulatedRequest(Arrival(0.0, 200, 45)), SimulatedRequest(Arrival(0.0, 960, 1))
     served.add(old, 0.0)
     served.add(new, 0.0)
     served.begin(0.0)
@@ -184,7 +184,7 @@ def test_a_cached_prefix_is_not_computed_once_the_replica_has_served() -> None:
 
 
 def test_a_prompt_that_is_cached_as_a_whole_still_computes_its_last_block() -> None:
-    served, computed = engine(), list[tuple[Request, int]]()
+    served, computed = engine(), list[tuple[SimulatedRequest, int]]()
     serve(served, Arrival(0.0, 160, 1))
     serve(served, Arrival(0.0, 160, 1, 160), watch=lambda each: computed.extend(each.plan.chunks if each.plan else ()))
     assert [tokens for _, tokens in computed] == [16]
@@ -211,14 +211,14 @@ def test_without_the_large_head_the_small_request_runs_at_once() -> None:
 def test_a_request_that_can_never_be_served_is_refused(prompt: int, output: int) -> None:
     served = engine(kv_tokens=2048)
     with pytest.raises(ValueError, match="request: "):
-        served.add(Request(Arrival(0.0, prompt, output)), 0.0)
-    served.add(Request(Arrival(0.0, 1848, 200)), 0.0)
+        served.add(SimulatedRequest(Arrival(0.0, prompt, output)), 0.0)
+    served.add(SimulatedRequest(Arrival(0.0, 1848, 200)), 0.0)
     assert served.waiting == 1
 
 
 def test_metrics_in_the_middle_of_many_steps_are_those_of_the_steps_that_have_ended() -> None:
     served = engine()
-    served.add(Request(Arrival(0.0, 160, 100)), 0.0)
+    served.add(SimulatedRequest(Arrival(0.0, 160, 100)), 0.0)
     served.begin(0.0)
     assert served.plan is not None
     begin = served.plan.ends_at
@@ -237,9 +237,9 @@ def test_metrics_in_the_middle_of_many_steps_are_those_of_the_steps_that_have_en
 
 
 def test_blocks_and_lengths_are_those_of_counting_each_request() -> None:
-    rng, decoding, lengths = Random(2), Decoding(), dict[Request, int]()  # noqa: S311 - a simulation
+    rng, decoding, lengths = Random(2), Decoding(), dict[SimulatedRequest, int]()  # noqa: S311 - a simulation
     for _ in range(300):
-        request = Request(Arrival(0.0, rng.randint(1, 100), 1000), generated=1)
+        request = SimulatedRequest(Arrival(0.0, rng.randint(1, 100), 1000), generated=1)
         request.computed = request.arrival.prompt_tokens
         decoding.join(request)
         lengths[request] = request.computed

@@ -14,7 +14,7 @@ from benchmarks.latency.scoring import errors, ratios
 from benchmarks.rebalance.checking import GPU_TYPES, Column, can_be_simulated, main, report, simulate
 from benchmarks.rebalance.closed_loop import SPREAD, Load, mean_times
 from benchmarks.rebalance.step_seconds import times_of
-from plimsoll.simulation.engine import Engine
+from plimsoll.simulation.engine import SimulatedEngine
 from tests.support.simulated import SPEC, engine
 from tests.support.tables import every_case
 
@@ -61,7 +61,7 @@ def test_all_users_send_all_their_requests_and_never_two_at_once() -> None:
     seen = list[int]()
     load = Load(users=5, rounds=4, prompt_tokens=200, output_tokens=50)
 
-    class Watched(Engine):
+    class Watched(SimulatedEngine):
         def begin(self, now: float) -> None:
             super().begin(now)
             seen.append(self.load)

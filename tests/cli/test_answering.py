@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
-from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import Cluster, Listing, ObjectKind
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec
 from plimsoll.cli.cluster import live
 from plimsoll.cli.main import cli
@@ -51,7 +51,7 @@ class FakeCluster:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def list(self, kind: Kind, *, labels: str | None, namespace: str | None) -> Listing:
+    async def list(self, kind: ObjectKind, *, labels: str | None, namespace: str | None) -> Listing:
         assert kind.kind == "PlacementProposal"
         self.asked.append((labels, namespace))
         self._refuse("list")

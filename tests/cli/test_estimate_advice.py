@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from plimsoll.cli.answers.advice import MOST_TIMES, Advice, advice, advice_sentence
-from plimsoll.cli.answers.rows import Row, rows_of
+from plimsoll.cli.answers.rows import AnswerRow, rows_of
 from plimsoll.cli.changes.changes import LEAST_CONTEXT, fewer_features, other_engines
 from plimsoll.cli.changes.remedies import all_remedies
 from plimsoll.cli.later import manifest_question
-from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
+from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.types import answers
 from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS
@@ -32,13 +32,13 @@ LARGE = "meta-llama/Llama-3.3-70B-Instruct"
 MODELS = (QWEN, LARGE, "google/gemma-3-27b-it", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-V3")
 
 
-def question(model: str, **asked: Any) -> Question:
-    found = direct_question(model, Asked(**asked))
+def question(model: str, **asked: Any) -> EstimateQuestion:
+    found = direct_question(model, TypedOptions(**asked))
     assert found is not None
     return found
 
 
-def rows(model: str, **asked: Any) -> tuple[Row, ...]:
+def rows(model: str, **asked: Any) -> tuple[AnswerRow, ...]:
     request = question(model, **asked).request
     return rows_of(request, answers(request, (), None))
 
@@ -231,7 +231,7 @@ def test_what_an_engine_may_do_without_is_named_once() -> None:
     plain, eager = question(QWEN).request, question(QWEN, eager=True).request
     assert [each.option for each in fewer_features(plain)] == ["--eager"]
     assert [each.option for each in fewer_features(eager)] == []
-    towers = manifest_question("google/gemma-3-27b-it", Asked(speculate=("Ngram", 4))).request
+    towers = manifest_question("google/gemma-3-27b-it", TypedOptions(speculate=("Ngram", 4))).request
     without = {each.option: each.request for each in fewer_features(towers)}
     assert list(without) == ["--eager", "--text-only", ""]
     assert without["--text-only"].model.encoder is None

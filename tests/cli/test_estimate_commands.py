@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.cli import main as command_line
-from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.starts.start_question import start_question
 from plimsoll.cli.starts.written_commands import command_in
 from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
@@ -428,4 +428,4 @@ def test_any_words_are_answered_or_refused(words: list[str], begins: bool) -> No
     with suppress(PlimsollError):
         written = command_in(line)
         if written is not None:
-            start_question(written, Asked(), None)
+            start_question(written, TypedOptions(), None)

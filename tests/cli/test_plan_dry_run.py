@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.review.values import Bill, Means, Review, Wish
+from plimsoll.app.review.values import Bill, DeploymentWish, Means, Review
 from plimsoll.cli.plans import live_plan
 from tests.cli.conftest import Run
 
@@ -37,7 +37,7 @@ def test_the_api_server_is_asked_unless_the_option_says_no(
 ) -> None:
     asked: list[bool] = []
 
-    def review(wishes: Sequence[Wish], means: Means, *_: Any) -> Review:
+    def review(wishes: Sequence[DeploymentWish], means: Means, *_: Any) -> Review:
         asked.append(means.dry_run)
         assert [wish.key.name for wish in wishes] == ["a"]
         return EMPTY

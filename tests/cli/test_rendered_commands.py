@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.conversion.convert import to_request, to_workload_options
-from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.types import answers
 from plimsoll.cli.starts.command_files import pod_containers, written
 from plimsoll.cli.starts.start_question import start_question
@@ -111,12 +111,12 @@ def planned(spec: dict[str, Any], kind: str, split: Split) -> tuple[Sized, dict[
     return sized, {"kind": "Deployment", "metadata": {"name": "llama"}, "spec": {"template": template}}
 
 
-def asked_again(document: dict[str, Any], concurrency: int) -> tuple[Question, Sized]:
+def asked_again(document: dict[str, Any], concurrency: int) -> tuple[EstimateQuestion, Sized]:
     """The question and the answer of the pod alone, for as many requests as the plan counts."""
     (container,) = pod_containers(yaml.safe_load(yaml.safe_dump(document)))
     command = written(container, "pod.yaml")
     assert command is not None
-    about = start_question(command, Asked(concurrency=concurrency), None)
+    about = start_question(command, TypedOptions(concurrency=concurrency), None)
     (answer,) = answers(about.request, about.gpus, about.split, about.share)
     assert isinstance(answer, Sized)
     return about, answer

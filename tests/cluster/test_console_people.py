@@ -26,7 +26,7 @@ from aiohttp.test_utils import TestServer, unused_port
 from plimsoll.adapters.cluster.bearer_access import BearerAccess
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster
 from plimsoll.console.guards import InCluster, guard
-from plimsoll.console.guards.people import People
+from plimsoll.console.guards.people import PersonSessions
 from plimsoll.console.guards.person import PERSON, Person
 from testbed.api_client import http_text
 from testbed.approvals import install_kinds
@@ -102,7 +102,7 @@ class Console:
     """A console that serves, with the sessions that it holds."""
 
     url: str
-    people: People[Cluster]
+    people: PersonSessions[Cluster]
 
     async def ask(self, path: str, headers: dict[str, str], form: dict[str, str] | None = None) -> tuple[int, str]:
         """Send a GET, or a POST with a form."""
@@ -136,13 +136,13 @@ async def console(control_plane: ControlPlane, tmp_path: Path, reader: Tenant) -
             await cluster.user_name()
             yield cluster
 
-    people = People(session, most=256)
+    people = PersonSessions(session, most=256)
     async with TestServer(_app(people)) as server:
         yield Console(str(server.make_url("")).rstrip("/"), people)
     await people.close()
 
 
-def _app(people: People[Cluster]) -> web.Application:
+def _app(people: PersonSessions[Cluster]) -> web.Application:
     async def deployments(request: web.Request) -> web.Response:
         async with people.session_of(request[PERSON]) as cluster:
             found = await cluster.list(INFERENCE_DEPLOYMENTS, namespace=request.query.get("namespace"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
@@ -34,7 +34,7 @@ OLDER = EngineVersion(0, 31)
 
 def kind(version: EngineVersion | None = None) -> EngineKind:
     """The kind of an engine of the model on one H100, with the default release or another one."""
-    question = direct_question(LLAMA_8B, Asked())
+    question = direct_question(LLAMA_8B, TypedOptions())
     assert question is not None
     found = question.request.engine_kind(GPU, Split(1))
     return found if version is None else replace(found, version=version)

@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.console.drawing.error_strip import EDGE, WIDTH, error_strip, reach_of
 from plimsoll.console.views.accuracy import Accuracy, Measure, accuracy_of
-from plimsoll.console.views.rows import Observed, PoolRow, ProvedTooSmall, Row, row_of
+from plimsoll.console.views.rows import DeploymentRow, ObservedRow, PoolRow, ProvedTooSmall, row_of
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB
@@ -20,12 +20,12 @@ def pool(predicted: int | None, reported: int | None, gpu_type: str = "l4-24gb")
     return PoolRow("p", gpu_type, ONE, 1, 1, kv_tokens_predicted=predicted, kv_tokens_reported=reported)
 
 
-def row(name: str, *pools: PoolRow, model: str = "qwen", **more: Any) -> Row:
-    return Row(ObjectKey("chat", name), "uid", "1", model, is_behind=False, pools=pools, **more)
+def row(name: str, *pools: PoolRow, model: str = "qwen", **more: Any) -> DeploymentRow:
+    return DeploymentRow(ObjectKey("chat", name), "uid", "1", model, is_behind=False, pools=pools, **more)
 
 
-def start(predicted: int, available: int | None) -> Observed:
-    return Observed("qwen", "l4-24gb", ONE, "0.32.0", predicted, available)
+def start(predicted: int, available: int | None) -> ObservedRow:
+    return ObservedRow("qwen", "l4-24gb", ONE, "0.32.0", predicted, available)
 
 
 def test_without_a_report_nobody_can_say() -> None:

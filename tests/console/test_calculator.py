@@ -23,7 +23,7 @@ from plimsoll.console.pages.plain import calculator as handler
 from plimsoll.console.rendering import rendered
 from plimsoll.console.views.calculator.page import Calculator, calculator_of
 from plimsoll.console.views.calculator.rows import Shelf
-from plimsoll.console.visit import Page, Visit
+from plimsoll.console.visit import ConsolePage, Visit
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.registry import ENGINES
 from tests.support.tables import every_case
@@ -248,7 +248,7 @@ def test_nothing_is_computed_before_a_model_is_named() -> None:
 async def test_the_console_shows_what_the_static_page_shows() -> None:
     visit = cast("Visit", SimpleNamespace(path="/calculator", query={"model": (MODEL,), "gpu": (GPU,)}))
     found = await handler(visit)
-    assert isinstance(found, Page)
+    assert isinstance(found, ConsolePage)
     assert not found.is_live
     values: dict[str, Any] = {**found.values, "action": ""}
     assert rendered("calculator_main.html", **values) == page(urlencode({"model": MODEL, "gpu": GPU}))

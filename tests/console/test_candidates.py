@@ -7,7 +7,7 @@ from typing import Any
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
 from plimsoll.console.rendering import environment
-from plimsoll.console.views.deployment.candidates import Candidate, Candidates, candidates_of, sorted_candidates
+from plimsoll.console.views.deployment.candidates import CandidateRow, Candidates, candidates_of, sorted_candidates
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.rows import row_of
 from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
@@ -111,9 +111,9 @@ def test_an_admins_figure_decides_the_verdict() -> None:
     assert verdicts == {Split(1): "no", Split(2): "fits"}
 
 
-def candidate(name: str, spare: int, price: str | None, verdict: str = "fits") -> Candidate:
+def candidate(name: str, spare: int, price: str | None, verdict: str = "fits") -> CandidateRow:
     figures = Figures(10 * GIB, 0, 0, 0, 0, 0, (10 + spare) * GIB, 80 * GIB, 1, 2, fit=Fit.SURE)
-    return Candidate(name, Split(1), verdict, "CostsMore", "m", figures, price)
+    return CandidateRow(name, Split(1), verdict, "CostsMore", "m", figures, price)
 
 
 def test_what_fits_comes_first_by_price_then_what_does_not_by_what_is_missing() -> None:
@@ -125,7 +125,7 @@ def test_what_fits_comes_first_by_price_then_what_does_not_by_what_is_missing() 
         candidate("near", -1, "9.00", "no"),
         candidate("second", 1, "2.50"),
         candidate("dear", 1, "4.00"),
-        Candidate("none", Split(1), "no", "NodeTooSmall", "m"),
+        CandidateRow("none", Split(1), "no", "NodeTooSmall", "m"),
     ]
     found = sorted_candidates(chosen, others, 3)
     assert [each.gpu_type for each in found.shown] == ["chosen", "second", "third", "unpriced", "near", "far"]

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from plimsoll.adapters.cluster.bearer_access import BearerAccess
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.pages.commands import what_if
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources import commands as module
 from plimsoll.console.sources.commands import AT_ONCE, Commands, Ran
-from plimsoll.console.views.world import World
-from plimsoll.console.visit import Page
+from plimsoll.console.views.world import ClusterView
+from plimsoll.console.visit import ConsolePage
 from tests.support.console_pages import Saying, view_of, visit_of
 from tests.support.eventually import eventually
 
@@ -111,7 +111,7 @@ async def test_a_command_that_takes_too_long_is_ended_and_refused(
     play(HANG)
     commands, file = Commands(), tmp_path / "pid"
     monkeypatch.setattr(module, "RUN_SECONDS", 1.0)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ConsoleRefusal) as refused:
         await commands.run(["plan", str(file)])
     assert (refused.value.status, refused.value.word) == (504, "TooSlow")
     assert not is_alive(await started(file))
@@ -145,7 +145,7 @@ async def test_more_questions_than_places_wait_and_are_refused_at_last(
     for file in files:
         await started(file)
     monkeypatch.setattr(module, "QUEUE_SECONDS", 0.05)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ConsoleRefusal) as refused:
         await commands.run(["plan"])
     assert (refused.value.status, refused.value.word) == (503, "TooManyQuestions")
     assert refused.value.headers["Retry-After"] == "10"
@@ -164,22 +164,22 @@ async def test_a_read_only_console_asks_for_no_dry_run(allow: bool, expected: bo
     settings = ConsoleSettings(kubeconfig="/k", context="c", allow_approvals=allow)
     view = view_of("/what-if", "POST")
     form = {"manifest": "kind: X", "changes": "-l4-24gb\n\n +1 l40s x8 ", "namespace": "-n"}
-    page = await what_if(visit_of(view, World(), form=form, settings=settings, commands=saying))
+    page = await what_if(visit_of(view, ClusterView(), form=form, settings=settings, commands=saying))
     ((arguments, given),) = saying.asked
     assert arguments[:6] == ("plan", "-f", "-", "--namespace=-n", "--what-if=-l4-24gb", "--what-if=+1 l40s x8")
     assert ("--kubeconfig=/k" in arguments, "--context=c" in arguments) == (True, True)
     assert ("--no-dry-run" in arguments) is expected
     assert given == "kind: X"
-    assert isinstance(page, Page)
+    assert isinstance(page, ConsolePage)
     assert page.values["problem"] == "odd"
 
 
 async def test_too_many_changes_are_refused() -> None:
     view = view_of("/what-if")
-    with pytest.raises(Refusal) as refused:
-        await what_if(visit_of(view, World(), query={"change": ("-x",) * 21}))
+    with pytest.raises(ConsoleRefusal) as refused:
+        await what_if(visit_of(view, ClusterView(), query={"change": ("-x",) * 21}))
     assert refused.value.status == 422
-    assert isinstance(await what_if(visit_of(view, World(), query={"change": ("-x",) * 20})), Page)
+    assert isinstance(await what_if(visit_of(view, ClusterView(), query={"change": ("-x",) * 20})), ConsolePage)
 
 
 async def test_a_person_who_signed_in_does_not_use_the_consoles_kubeconfig() -> None:
@@ -193,7 +193,7 @@ async def test_a_person_who_signed_in_does_not_use_the_consoles_kubeconfig() -> 
     settings = ConsoleSettings(kubeconfig="/k", context="c")
     view = view_of("/what-if")
     await what_if(
-        visit_of(view, World(), query={"change": ("-x",)}, settings=settings, commands=Listening(), bearer=BEARER)
+        visit_of(view, ClusterView(), query={"change": ("-x",)}, settings=settings, commands=Listening(), bearer=BEARER)
     )
     ((arguments, bearer),) = said
     assert list(arguments) == ["plan", "--what-if=-x", "-o", "json", "--no-dry-run"]

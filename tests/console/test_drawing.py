@@ -11,7 +11,7 @@ from plimsoll.console.drawing.bar import (
     STRIP_LENGTH,
     WIDTH_OF_NEED,
     WIDTH_OF_TERM,
-    Scale,
+    BarScale,
     bar_of,
     common_scale,
     in_use,
@@ -23,20 +23,20 @@ from plimsoll.domain.units import GIB
 from tests.console.test_states import figures, row
 from tests.support.tables import every_case
 
-SCALE = Scale(24 * GIB, 240.0)
+SCALE = BarScale(24 * GIB, 240.0)
 """10 units for each GiB."""
 
 
 def test_a_scale_keeps_proportions_and_ends_at_its_end() -> None:
     assert [SCALE.at(size * GIB) for size in (-1, 0, 12, 24, 99)] == [0.0, 0.0, 120.0, 240.0, 240.0]
-    assert common_scale([3, 8], 4.0) == Scale(8, 4.0)
+    assert common_scale([3, 8], 4.0) == BarScale(8, 4.0)
     nothing = common_scale([], 4.0)
     assert (nothing.at(5), len(nothing.ticks)) == (0.0, 1)
 
 
 @every_case(("top", "step"), [(7, 1), (8, 2), (24, 4), (80, 16), (192, 32), (10_000, 128)])
 def test_ticks_stand_at_round_numbers(top: int, step: int) -> None:
-    ticks = Scale(top * GIB, 100.0).ticks
+    ticks = BarScale(top * GIB, 100.0).ticks
     assert [tick.words for tick in ticks[:2]] == ["0", str(step)]
     assert all(tick.at <= 100.0 for tick in ticks)
 
@@ -128,7 +128,7 @@ def test_a_hull_has_a_stroke_for_the_used_cache_where_it_is_known() -> None:
     assert in_use(figures(5), 1.0) == figures(5).budget - (figures(5).activations + figures(5).other)
 
 
-WIDE = Scale(24 * GIB, 720.0)
+WIDE = BarScale(24 * GIB, 720.0)
 """The scale of the large bar: 30 units for each GiB."""
 
 

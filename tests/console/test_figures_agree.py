@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 
 from plimsoll.api.v1alpha1.status import CandidateFiguresStatus
-from plimsoll.app.review.values import Verdict
+from plimsoll.app.review.values import ReviewVerdict
 from plimsoll.cli.plans.story import print_story
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views.figures import figures_of_estimate, figures_of_status
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.what_if import answer_of
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.units import GIB
 from tests.support.console_pages import (
     H100_NODE,
@@ -141,7 +141,10 @@ async def test_the_what_if_page_has_the_figures_of_the_plans_document() -> None:
     assert answer.changes[0].before == "3 on h100-sxm-80gb \u00d7 2 \u00d7 2 stages"
     assert (answer.changes[0].after, answer.changes[1].after) == ("1 on l4-24gb \u00d7 1", "nothing")
     visit = visit_of(
-        view_of("/what-if"), World(), query={"change": ("-l40s",)}, commands=Saying(Ran(0, json.dumps(document), ""))
+        view_of("/what-if"),
+        ClusterView(),
+        query={"change": ("-l40s",)},
+        commands=Saying(Ran(0, json.dumps(document), "")),
     )
     seen = await opened(view_of("/what-if"), visit)
     assert isinstance(seen, Seen)
@@ -157,8 +160,8 @@ async def test_the_what_if_page_has_the_figures_of_the_plans_document() -> None:
         assert words in seen.text, words
 
 
-@every_case("verdict", Verdict)
-def test_every_verdict_of_a_plan_has_a_symbol_and_a_word(verdict: Verdict) -> None:
+@every_case("verdict", ReviewVerdict)
+def test_every_verdict_of_a_plan_has_a_symbol_and_a_word(verdict: ReviewVerdict) -> None:
     change: dict[str, Any] = {
         "namespace": "ml", "name": "a", "change": verdict.value, "reason": "r", "message": "m", "before": [],
         "after": [], "inFiles": False, "withoutFilesToo": False, "restarts": False,

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views.rows import row_of
-from plimsoll.console.views.world import Gap, GapKind, World
+from plimsoll.console.views.world import ClusterView, GapKind, KindGap
 from plimsoll.console.visit import Redirect, View
 from plimsoll.console.web import error_text
 from tests.support.console_pages import H100_NODE, Answering, Body, Saying, chat, chat_pod, opened, visit_of, world_of
@@ -57,7 +57,7 @@ def hostile_deployment() -> Body:
     return body
 
 
-def hostile_world() -> World:
+def hostile_world() -> ClusterView:
     waits = {"phase": HOSTILE, "conditions": [{"type": "PodScheduled", "status": "False", "message": HOSTILE}]}
     pod = chat_pod(HOSTILE, node=HOSTILE, **waits)
     pod["metadata"] |= {"namespace": HOSTILE, "labels": dict.fromkeys(pod["metadata"]["labels"], HOSTILE)}
@@ -65,7 +65,10 @@ def hostile_world() -> World:
     node["metadata"]["name"] = HOSTILE
     node["metadata"]["labels"]["topology.kubernetes.io/zone"] = HOSTILE
     odd = {"metadata": {"name": HOSTILE, "labels": {}}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}
-    gaps = (Gap(HOSTILE, GapKind.FORBIDDEN, NOW, HOSTILE, HOSTILE), Gap("nodes", GapKind.LOADING, NOW, "", HOSTILE))
+    gaps = (
+        KindGap(HOSTILE, GapKind.FORBIDDEN, NOW, HOSTILE, HOSTILE),
+        KindGap("nodes", GapKind.LOADING, NOW, "", HOSTILE),
+    )
     return world_of(
         hostile_deployment(),
         pods=[pod],
@@ -171,13 +174,13 @@ async def test_an_answer_to_a_proposal_leads_to_a_page_of_the_console() -> None:
     (view,) = (each for each in PAGES if each.writes)
     cluster = Answering({**answers(), "placementproposals": proposal()})
     settings = ConsoleSettings(allow_approvals=True)
-    found = await opened(view, visit_of(view, World(), form=FORM, cluster=cluster, settings=settings))
+    found = await opened(view, visit_of(view, ClusterView(), form=FORM, cluster=cluster, settings=settings))
     assert isinstance(found, Redirect)
     assert found.to.startswith("/proposals/ml/")
 
 
 def test_a_script_in_a_refusal_stays_text() -> None:
-    check(read_html(error_text(f"/{HOSTILE}", Refusal(404, HOSTILE, HOSTILE, HOSTILE))))
+    check(read_html(error_text(f"/{HOSTILE}", ConsoleRefusal(404, HOSTILE, HOSTILE, HOSTILE))))
 
 
 def test_the_hostile_status_is_read_as_a_whole() -> None:

@@ -14,7 +14,7 @@ from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.adapters.cluster.kinds import PODS
 from plimsoll.console.sources import informer_cache as module
-from plimsoll.console.sources.informer_cache import DOUBTS, InformerCache
+from plimsoll.console.sources.informer_cache import DOUBTS, ScopedInformer
 from plimsoll.console.views.world import GapKind
 from plimsoll.domain.errors import SourceUnavailable
 
@@ -57,7 +57,7 @@ class Answers:
 async def seen_with(*answers: Exception | None) -> list[tuple[int, GapKind | None]]:
     """Return the text before each list after the first one, and at the end."""
     server = Answers([None, *answers])
-    cache = InformerCache(cast("Cluster", server), PODS, lambda body: body, lambda: None)
+    cache = ScopedInformer(cast("Cluster", server), PODS, lambda body: body, lambda: None)
     server.look = lambda: (len(cache.objects), cache.gap.reason if cache.gap else None)
     task = asyncio.create_task(cache.run())
     await server.ended.wait()

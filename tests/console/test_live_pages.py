@@ -17,10 +17,10 @@ from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.fleet import FleetTotals, GpuTotal
-from plimsoll.console.views.load.live_use import Past, PodPast, Span
-from plimsoll.console.views.rows import Live, PoolRow, Row
-from plimsoll.console.views.world import Gap, GapKind, PodRow, World
-from plimsoll.console.visit import Page, Tools, Visit
+from plimsoll.console.views.load.live_use import MapSpan, PastUse, PodPast
+from plimsoll.console.views.rows import DeploymentRow, LiveRow, PoolRow
+from plimsoll.console.views.world import ClusterView, GapKind, KindGap, PodRow
+from plimsoll.console.visit import ConsolePage, Tools, Visit
 from plimsoll.console.web import page_text
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.decisions.outcomes import Split
@@ -47,12 +47,12 @@ class Played:
         sample = EngineSample(now - 5, kv_usage=0.9, running=8, waiting=3, kv_capacity_tokens=1000)
         return {pod: PodSignals(pod.name, (sample,)) for pod in pods}
 
-    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
+    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: MapSpan) -> PastUse:
         if self.is_dead:
             raise SourceUnavailable("Prometheus cannot be reached (ConnectionError)")
         high = {now - span.step * back: 0.9 for back in range(10)}
         line = PodPast(high, dict.fromkeys(high, 8.0), dict.fromkeys(high, 3.0), 4.0)
-        return Past(now, span, dict.fromkeys(pods, line))
+        return PastUse(now, span, dict.fromkeys(pods, line))
 
     def totals(self, *, now: float) -> FleetTotals | None:
         if self.is_dead:
@@ -60,20 +60,20 @@ class Played:
         return FleetTotals(now - 7, (GpuTotal("l4-24gb", 3, 1), GpuTotal(HOSTILE, 1, 0)))
 
 
-def deployment(name: str = "llama", **more: Any) -> Row:
+def deployment(name: str = "llama", **more: Any) -> DeploymentRow:
     pool = PoolRow("l4-tp1", "l4-24gb", Split(1), 1, 1, max_sequences=16)
-    return Row(ObjectKey("chat", name), "uid", "1", "qwen", is_behind=False, pools=(pool,), **more)
+    return DeploymentRow(ObjectKey("chat", name), "uid", "1", "qwen", is_behind=False, pools=(pool,), **more)
 
 
-def world(*rows: Row, **more: Any) -> World:
+def world(*rows: DeploymentRow, **more: Any) -> ClusterView:
     pods = tuple(
         PodRow(ObjectKey("chat", f"{row.key.name}-0"), "n", (), "Running", deployment=row.key.name, pool="l4-tp1")
         for row in rows
     )
-    return World(heard=NOW, rows={row.key: row for row in rows}, pods=pods, **more)
+    return ClusterView(heard=NOW, rows={row.key: row for row in rows}, pods=pods, **more)
 
 
-def visit(seen: World, live: LiveSource, path: str = "/pressure", **query: str) -> Visit:
+def visit(seen: ClusterView, live: LiveSource, path: str = "/pressure", **query: str) -> Visit:
     given: Mapping[str, tuple[str, ...]] = {key: (value,) for key, value in query.items()}
     return Visit(path, given, {}, "", seen, cast("Cluster", None), Tools(ConsoleSettings(), live=live), NOW)
 
@@ -82,10 +82,10 @@ def source(reader: Played | None) -> LiveSource:
     return LiveSource(cast("PrometheusLive", reader), wall=lambda: NOW, patience_seconds=10)
 
 
-async def html(seen: World, live: LiveSource, **query: str) -> str:
+async def html(seen: ClusterView, live: LiveSource, **query: str) -> str:
     here = visit(seen, live, **query)
     found = await pressure(here)
-    assert isinstance(found, Page)
+    assert isinstance(found, ConsolePage)
     live.close()
     return page_text(found, here, "/pressure")
 
@@ -96,7 +96,7 @@ def words(text: str) -> str:
 
 
 async def test_a_row_has_both_gauges_their_figures_and_the_diagnosis() -> None:
-    live = Live("Keep", "SustainedKvPressure", "Demand is over 80 %.", diagnosis="KvBound")
+    live = LiveRow("Keep", "SustainedKvPressure", "Demand is over 80 %.", diagnosis="KvBound")
     text = await html(world(deployment(live=live)), source(Played()))
     seen = words(text)
     for part in (
@@ -131,13 +131,13 @@ async def test_a_dead_prometheus_is_named_with_its_time() -> None:
 
 
 async def test_missing_rights_on_pods_are_named() -> None:
-    gap = Gap("pods", GapKind.FORBIDDEN, NOW)
+    gap = KindGap("pods", GapKind.FORBIDDEN, NOW)
     assert "You may not list pods in all namespaces" in await html(world(deployment(), gaps=(gap,)), source(Played()))
     assert "You may not list pods" not in await html(world(deployment()), source(Played()))
 
 
 async def test_hostile_words_stay_text() -> None:
-    live = Live("Keep", HOSTILE, HOSTILE, diagnosis=HOSTILE)
+    live = LiveRow("Keep", HOSTILE, HOSTILE, diagnosis=HOSTILE)
     text = await html(world(replace(deployment(live=live), model=HOSTILE)), source(Played()), q="", span=HOSTILE)
     assert HOSTILE not in text
     assert "&lt;script&gt;" in text
@@ -161,7 +161,7 @@ async def test_a_search_and_a_time_are_parts_of_the_address() -> None:
 
 
 async def test_an_empty_cluster_shows_the_first_command() -> None:
-    assert "kubectl apply -f examples/01-minimal/deployment.yaml" in await html(World(heard=NOW), source(None))
+    assert "kubectl apply -f examples/01-minimal/deployment.yaml" in await html(ClusterView(heard=NOW), source(None))
     assert "kubectl apply" not in await html(world(deployment()), source(None))
 
 
@@ -172,7 +172,7 @@ async def test_a_page_of_5000_deployments_has_100_rows() -> None:
     await live.last([pod.key for pod in many.pods])
     with counted_calls() as calls:
         found = await pressure(here)
-    assert isinstance(found, Page)
+    assert isinstance(found, ConsolePage)
     assert len(found.values["lines"]) == 100
     assert calls.amount < 2_000_000
     text = page_text(found, here, "/pressure")
@@ -181,7 +181,7 @@ async def test_a_page_of_5000_deployments_has_100_rows() -> None:
     assert "page 1 of 50, 5,000 in all" in text
 
 
-async def accuracy_html(seen: World) -> str:
+async def accuracy_html(seen: ClusterView) -> str:
     here = visit(seen, source(None), "/accuracy")
     return page_text(await accuracy(here), here, "/accuracy")
 
@@ -206,11 +206,11 @@ async def test_accuracy_escapes_what_others_wrote(name: str) -> None:
     assert "&lt;script&gt;" in text
 
 
-async def listed(seen: World, live: LiveSource) -> str:
+async def listed(seen: ClusterView, live: LiveSource) -> str:
     """The list of deployments as HTML."""
     here = visit(seen, live, "/deployments")
     found = await deployments(here)
-    assert isinstance(found, Page)
+    assert isinstance(found, ConsolePage)
     live.close()
     return page_text(found, here, "/deployments")
 
@@ -237,7 +237,7 @@ async def test_the_map_marks_the_use_of_the_cache_only_while_it_is_known(reader:
     live = source(reader)
     here = visit(replace(seen, pods=(on_node,)), live, "/fleet")
     found = await fleet(here)
-    assert isinstance(found, Page)
+    assert isinstance(found, ConsolePage)
     live.close()
     text = page_text(found, here, "/fleet")
     assert ('<path class="live"' in text) is is_live
@@ -245,11 +245,11 @@ async def test_the_map_marks_the_use_of_the_cache_only_while_it_is_known(reader:
     assert '<path class="weights"' in text
 
 
-def no_nodes(reason: GapKind = GapKind.FORBIDDEN) -> World:
-    return World(heard=NOW, gaps=(Gap("nodes", reason, NOW),))
+def no_nodes(reason: GapKind = GapKind.FORBIDDEN) -> ClusterView:
+    return ClusterView(heard=NOW, gaps=(KindGap("nodes", reason, NOW),))
 
 
-async def fleet_page(seen: World, live: LiveSource, **how: Any) -> str:
+async def fleet_page(seen: ClusterView, live: LiveSource, **how: Any) -> str:
     here = replace(visit(seen, live, "/fleet"), **how)
     found = await fleet(here)
     live.close()

@@ -14,13 +14,21 @@ from plimsoll.adapters.prometheus.bounded_session import QueryRefused
 from plimsoll.console.sources.live import KEPT_SECONDS, MOST_PAST_READINGS, YOUNG_SECONDS, LiveSource, live_source
 from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.fleet import FleetTotals, GpuTotal
-from plimsoll.console.views.load.live_use import STALE_SECONDS, EnginePod, LiveReading, LiveState, Past, Span, use_of
+from plimsoll.console.views.load.live_use import (
+    STALE_SECONDS,
+    EnginePod,
+    LiveReading,
+    LiveState,
+    MapSpan,
+    PastUse,
+    use_of,
+)
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 
 A, B = ObjectKey("chat", "a-0"), ObjectKey("team", "b-0")
-SPAN = Span(3600, 60)
+SPAN = MapSpan(3600, 60)
 
 
 @dataclass
@@ -40,11 +48,11 @@ class Played:
         sample = EngineSample(now, kv_usage=0.5, running=1, waiting=0)
         return {pod: PodSignals(pod.name, (sample,)) for pod in pods if pod not in self.missing}
 
-    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
+    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: MapSpan) -> PastUse:
         self.asked.append(frozenset(pods))
         self.past_goes_on.wait()
         self.wait()
-        return Past(now, span)
+        return PastUse(now, span)
 
     def totals(self, *, now: float) -> FleetTotals | None:
         self.asked.append(frozenset())

@@ -11,13 +11,13 @@ from rich.console import Console
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
-from plimsoll.adapters.cluster.kinds import LEASES, Kind
+from plimsoll.adapters.cluster.kinds import LEASES, ObjectKind
 from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.console.asked import settings_from
 from plimsoll.console.settings import OPERATOR
 from plimsoll.console.sources.reader import PAUSE_SECONDS, REFUSED_SECONDS, Heartbeat
 from plimsoll.console.top.frame import picture
-from plimsoll.console.views.world import SILENT_SECONDS, OperatorSign, World, sign_of
+from plimsoll.console.views.world import SILENT_SECONDS, ClusterView, OperatorSign, sign_of
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import to_rfc3339
@@ -76,7 +76,7 @@ def test_a_lease_that_could_not_be_read_since_says_nothing_about_the_time_since(
 
 
 async def test_every_page_has_the_banner_and_only_while_it_is_silent() -> None:
-    silent = World(heard=NOW, operator=sign_of(OPERATOR, lease(NOW - 600), NOW))
+    silent = ClusterView(heard=NOW, operator=sign_of(OPERATOR, lease(NOW - 600), NOW))
     works = replace(silent, operator=sign_of(OPERATOR, lease(NOW - 5), NOW))
     missing = replace(silent, operator=sign_of(OPERATOR, None, NOW))
     for path in ("/", "/fleet", "/deployments", "/pressure", "/accuracy"):
@@ -90,7 +90,7 @@ async def test_every_page_has_the_banner_and_only_while_it_is_silent() -> None:
 
 def test_the_terminal_says_it_too() -> None:
     screen = Console(width=200, record=True, file=StringIO())
-    screen.print(picture(World(heard=NOW, operator=sign_of(OPERATOR, lease(NOW - 600), NOW)), {}, NOW, 5))
+    screen.print(picture(ClusterView(heard=NOW, operator=sign_of(OPERATOR, lease(NOW - 600), NOW)), {}, NOW, 5))
     assert "The operator is silent" in screen.export_text()
 
 
@@ -99,9 +99,9 @@ class Played:
     """A cluster that gives one answer after the other; an exception is raised."""
 
     answers: list[Any]
-    asked: list[tuple[Kind, ObjectKey]] = field(default_factory=list)
+    asked: list[tuple[ObjectKind, ObjectKey]] = field(default_factory=list)
 
-    async def get(self, kind: Kind, key: ObjectKey) -> Any:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> Any:
         self.asked.append((kind, key))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):

@@ -13,15 +13,15 @@ from plimsoll.console.views.load.live_use import (
     LiveReading,
     LiveState,
     LiveUse,
-    Past,
+    PastUse,
     PodLast,
     PodPast,
-    Sample,
+    SampledFigure,
     uses_of,
 )
 from plimsoll.console.views.load.pressure import SPANS, PressureRow, asked_of, pressure_row, worst_first
 from plimsoll.console.views.paging import PAGE_SIZE
-from plimsoll.console.views.rows import PoolRow, Row
+from plimsoll.console.views.rows import DeploymentRow, PoolRow
 from plimsoll.console.views.world import PodRow
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -40,16 +40,16 @@ def values(*last: float) -> dict[float, float]:
     return {NOW - SPAN.step * back: value for back, value in enumerate(reversed(last))}
 
 
-def past(pods: Mapping[EnginePod, PodPast]) -> Past:
-    return Past(NOW, SPAN, {pod.key: each for pod, each in pods.items()})
+def past(pods: Mapping[EnginePod, PodPast]) -> PastUse:
+    return PastUse(NOW, SPAN, {pod.key: each for pod, each in pods.items()})
 
 
-def row(use: LiveUse, known: Past | None, *pods: EnginePod) -> PressureRow:
+def row(use: LiveUse, known: PastUse | None, *pods: EnginePod) -> PressureRow:
     return pressure_row(KEY, pods or (POD,), use, known, NOW)
 
 
 def holding(share: float, *, at: float = NOW - 5) -> LiveUse:
-    return LiveUse(kv=Sample(share, at), pods=1, reporting=1)
+    return LiveUse(kv=SampledFigure(share, at), pods=1, reporting=1)
 
 
 def test_the_spans_have_about_60_columns() -> None:
@@ -59,12 +59,12 @@ def test_the_spans_have_about_60_columns() -> None:
 
 def test_a_row_has_two_gauges_with_their_figures_and_a_mark_for_each_queue() -> None:
     use = LiveUse(
-        kv=Sample(0.5, NOW - 5),
-        kv_tokens=Sample(500, NOW - 5),
+        kv=SampledFigure(0.5, NOW - 5),
+        kv_tokens=SampledFigure(500, NOW - 5),
         kv_capacity_tokens=1000,
-        running=Sample(9, NOW - 5),
+        running=SampledFigure(9, NOW - 5),
         max_sequences=10,
-        waiting=Sample(4, NOW - 5),
+        waiting=SampledFigure(4, NOW - 5),
         pods=1,
         reporting=1,
     )
@@ -89,7 +89,7 @@ def test_no_prometheus_is_unknown_everywhere_and_never_0() -> None:
     assert found.kv_cache_in_use.step is LoadStep.UNKNOWN
     assert found.kv_cache_in_use.is_stale
     assert (found.kv_cache_in_use.age, found.sequence_slots.age) == ("", "")
-    idle = row(LiveUse(kv=Sample(0, NOW), waiting=Sample(0, NOW), pods=1), None)
+    idle = row(LiveUse(kv=SampledFigure(0, NOW), waiting=SampledFigure(0, NOW), pods=1), None)
     assert (idle.kv_cache_in_use.now, idle.waiting, idle.kv_cache_in_use.is_stale) == ("0 %", "0", False)
     assert idle.kv_cache_in_use.age
 
@@ -154,17 +154,21 @@ def test_values_outside_of_the_time_belong_to_no_column() -> None:
 def test_the_fuller_gauge_decides_the_order_and_unknown_ones_come_last() -> None:
     fresh = NOW - 5
     uses = {
-        ObjectKey("a", "queue"): LiveUse(kv=Sample(0.2, fresh), running=Sample(8, fresh), max_sequences=8, pods=1),
-        ObjectKey("a", "cache"): LiveUse(kv=Sample(0.9, fresh), running=Sample(1, fresh), max_sequences=8, pods=1),
-        ObjectKey("a", "idle"): LiveUse(kv=Sample(0, fresh), pods=1),
-        ObjectKey("a", "stale"): LiveUse(kv=Sample(1, NOW - 100), pods=1),
+        ObjectKey("a", "queue"): LiveUse(
+            kv=SampledFigure(0.2, fresh), running=SampledFigure(8, fresh), max_sequences=8, pods=1
+        ),
+        ObjectKey("a", "cache"): LiveUse(
+            kv=SampledFigure(0.9, fresh), running=SampledFigure(1, fresh), max_sequences=8, pods=1
+        ),
+        ObjectKey("a", "idle"): LiveUse(kv=SampledFigure(0, fresh), pods=1),
+        ObjectKey("a", "stale"): LiveUse(kv=SampledFigure(1, NOW - 100), pods=1),
         ObjectKey("a", "unknown"): LiveUse(pods=1),
     }
     assert [key.name for key in worst_first(uses, NOW)] == ["queue", "cache", "idle", "stale", "unknown"]
 
 
-def a_row(key: ObjectKey, *pools: PoolRow, places: int | None = None) -> Row:
-    return Row(key, "uid", "1", "model", is_behind=False, pools=pools, max_sequences=places)
+def a_row(key: ObjectKey, *pools: PoolRow, places: int | None = None) -> DeploymentRow:
+    return DeploymentRow(key, "uid", "1", "model", is_behind=False, pools=pools, max_sequences=places)
 
 
 def test_only_the_pods_of_deployments_that_the_person_sees_are_asked_for() -> None:
@@ -183,7 +187,7 @@ def test_5000_deployments_are_ranked_and_only_a_page_of_100_is_drawn() -> None:
     samples = tuple(EngineSample(NOW - 15 * back, kv_usage=0.5, running=3, waiting=0) for back in range(8))
     lasts = {pods[0].key: PodLast.of(samples, NOW) for pods in asked.values()}
     line = PodPast(values(*[0.5] * 60), values(*[3] * 60), values(*[0] * 60), 0.0)
-    known = Past(NOW, SPAN, {pods[0].key: line for pods in asked.values()})
+    known = PastUse(NOW, SPAN, {pods[0].key: line for pods in asked.values()})
 
     def built() -> list[PressureRow]:
         uses = uses_of(asked, LiveReading(LiveState.ANSWERS, lasts), NOW)

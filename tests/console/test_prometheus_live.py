@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.console.sources.prometheus_live import LONGEST_MATCHERS, MAX_BODY_BYTES, PrometheusLive, matchers_of
 from plimsoll.console.views.fleet import FleetTotals, GpuTotal
-from plimsoll.console.views.load.live_use import Past, Span
+from plimsoll.console.views.load.live_use import MapSpan, PastUse
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import ENGINES
@@ -23,7 +23,7 @@ from tests.support.toy_engine import METRICS as TOYS
 NOW = 1_700_000_100.0
 PAIR = ("namespace", "pod")
 MINE = ObjectKey("chat", "llama-0")
-SPAN = Span(3600, 60)
+SPAN = MapSpan(3600, 60)
 PATIENT_SECONDS = 60.0
 
 Rows = Iterable[dict[str, Any]]
@@ -201,7 +201,7 @@ def test_a_server_that_does_not_answer_ends_the_reading_in_time() -> None:
         PrometheusLive(fake.url).last([MINE], now=NOW, window_seconds=120)
 
 
-def over_time(grown: float | str = 3.0, pods: Collection[ObjectKey] = (MINE,)) -> tuple[Past, FakePrometheus]:
+def over_time(grown: float | str = 3.0, pods: Collection[ObjectKey] = (MINE,)) -> tuple[PastUse, FakePrometheus]:
     """Ask for an hour of a server that has three columns for every query, and a growth of preemptions.
 
     Another namespace reports that the same pod is full.

@@ -10,7 +10,7 @@ import yaml
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1.inbox import ProposalContent
 from plimsoll.console.views.proposals.content import content_of
-from plimsoll.console.views.proposals.lines import Line, lines_of
+from plimsoll.console.views.proposals.lines import ProposalLine, lines_of
 from plimsoll.console.views.proposals.page import parts_of, proposal_of
 from plimsoll.console.views.proposals.spec_change import spec_change_of
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
@@ -40,22 +40,24 @@ def fleet_of(**free: int) -> Fleet:
     )
 
 
-def line(name: str, fleet: Fleet | None = None, **more: Any) -> Line | None:
+def line(name: str, fleet: Fleet | None = None, **more: Any) -> ProposalLine | None:
     return next((each for each in lines_of(fields_of(**more), fleet) if each.name == name), None)
 
 
 def test_free_gpus_are_those_of_the_fleet_before_and_after() -> None:
-    assert line(f"{A100} free", fleet_of(a100_sxm_80gb=6)) == Line(f"{A100} free", "6", "5")
+    assert line(f"{A100} free", fleet_of(a100_sxm_80gb=6)) == ProposalLine(f"{A100} free", "6", "5")
     two_each = {"from": [place(tensorParallel=2)], "to": [place(tensorParallel=2, replicas=2)]}
-    assert line(f"{A100} free", fleet_of(a100_sxm_80gb=6), **two_each) == Line(f"{A100} free", "6", "4")
+    assert line(f"{A100} free", fleet_of(a100_sxm_80gb=6), **two_each) == ProposalLine(f"{A100} free", "6", "4")
 
 
 def test_a_move_gives_gpus_back_where_it_leaves() -> None:
     move = {"change": "Move", "to": [place(L4)]}
     fleet = fleet_of(a100_sxm_80gb=6, l4_24gb=3)
-    assert line(f"{A100} free", fleet, **move) == Line(f"{A100} free", "6", "7")
-    assert line(f"{L4} free", fleet, **move) == Line(f"{L4} free", "3", "2")
-    assert line("GPUs of a replica", fleet, **move) == Line("GPUs of a replica", f"{A100} \u00d7 1", f"{L4} \u00d7 1")
+    assert line(f"{A100} free", fleet, **move) == ProposalLine(f"{A100} free", "6", "7")
+    assert line(f"{L4} free", fleet, **move) == ProposalLine(f"{L4} free", "3", "2")
+    assert line("GPUs of a replica", fleet, **move) == ProposalLine(
+        "GPUs of a replica", f"{A100} \u00d7 1", f"{L4} \u00d7 1"
+    )
 
 
 def test_without_the_right_to_list_nodes_free_gpus_are_unknown_and_never_0() -> None:
@@ -67,8 +69,8 @@ def test_without_the_right_to_list_nodes_free_gpus_are_unknown_and_never_0() -> 
 
 def test_too_few_free_gpus_are_said_and_so_is_room_that_others_make() -> None:
     none = fleet_of(a100_sxm_80gb=0)
-    assert line(f"{A100} free", none) == Line(f"{A100} free", "0", "too few", "takes 1")
-    assert line(f"{A100} free", none, touches=[TOUCH]) == Line(
+    assert line(f"{A100} free", none) == ProposalLine(f"{A100} free", "0", "too few", "takes 1")
+    assert line(f"{A100} free", none, touches=[TOUCH]) == ProposalLine(
         f"{A100} free", "0", "unknown", "takes 1; others make room first"
     )
 
@@ -78,7 +80,7 @@ def test_the_cache_after_the_change_is_only_said_for_equal_replicas() -> None:
     assert found is not None
     assert (found.before, found.after) == ("93 %", "46 %")
     moved = line("KV cache in use", change="Move", to=[place(L4, replicas=2)])
-    assert moved == Line("KV cache in use", "93 %", "unknown")
+    assert moved == ProposalLine("KV cache in use", "93 %", "unknown")
     assert line("KV cache in use", figures=[]) is None
     assert line("KV cache in use", figures=[{"name": "kv_percent", "value": "lots"}]) is None
 
@@ -86,16 +88,18 @@ def test_the_cache_after_the_change_is_only_said_for_equal_replicas() -> None:
 @every_case(
     ("bill", "expected"),
     [
-        ({"before": "3.43", "after": "6.86"}, Line("price per hour", "$3.43", "$6.86", "+$3.43/h")),
-        ({"before": "6.86", "after": "3.43"}, Line("price per hour", "$6.86", "$3.43", "-$3.43/h")),
-        ({"after": "6.86"}, Line("price per hour", "unknown", "$6.86")),
-        ({}, Line("price per hour", "unknown", "unknown")),
-        ({"before": "Infinity", "after": "1e999999"}, Line("price per hour", "$Infinity", "$1e999999")),
+        ({"before": "3.43", "after": "6.86"}, ProposalLine("price per hour", "$3.43", "$6.86", "+$3.43/h")),
+        ({"before": "6.86", "after": "3.43"}, ProposalLine("price per hour", "$6.86", "$3.43", "-$3.43/h")),
+        ({"after": "6.86"}, ProposalLine("price per hour", "unknown", "$6.86")),
+        ({}, ProposalLine("price per hour", "unknown", "unknown")),
+        ({"before": "Infinity", "after": "1e999999"}, ProposalLine("price per hour", "$Infinity", "$1e999999")),
         ({"before": "3.43", "after": "3.43"}, None),
     ],
     ids=["more", "less", "unknown before", "unknown", "no price", "equal"],
 )
-def test_the_price_is_said_before_and_after_and_unknown_is_no_0(bill: dict[str, str], expected: Line | None) -> None:
+def test_the_price_is_said_before_and_after_and_unknown_is_no_0(
+    bill: dict[str, str], expected: ProposalLine | None
+) -> None:
     assert line("price per hour", bill={"summary": "", **bill}) == expected
 
 
@@ -104,7 +108,9 @@ def test_settings_and_latency_are_said_where_they_change() -> None:
         "from": [place(settings={"maxNumSeqs": 64})],
         "to": [place(settings={"maxNumSeqs": 128})],
     }
-    assert line("requests at once of an engine", **settings) == Line("requests at once of an engine", "64", "128")
+    assert line("requests at once of an engine", **settings) == ProposalLine(
+        "requests at once of an engine", "64", "128"
+    )
     speeds = {"before": {"ttftMilliseconds": 900}, "after": {"ttftMilliseconds": 1400}}
     found = line("first token", latency=speeds)
     assert found is not None
@@ -139,7 +145,7 @@ def test_without_nodes_the_free_gpus_are_those_of_when_it_was_proposed() -> None
     assert few is not None
     assert (few.before, few.after) == ("0", "too few")
     assert few.note.startswith("takes 1; when it was proposed")
-    assert line(f"{A100} free", fleet_of(a100_sxm_80gb=3), **held) == Line(f"{A100} free", "3", "2")
+    assert line(f"{A100} free", fleet_of(a100_sxm_80gb=3), **held) == ProposalLine(f"{A100} free", "3", "2")
 
 
 def written(spec: dict[str, Any], **more: Any) -> Any:

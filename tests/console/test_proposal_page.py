@@ -8,14 +8,14 @@ import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.pages.live import deployment
 from plimsoll.console.pages.plain import inbox, words
 from plimsoll.console.pages.proposal import answer, proposal
 from plimsoll.console.views.proposals.inbox import OUTDATED
-from plimsoll.console.views.rows import Live, Row
-from plimsoll.console.views.world import World
-from plimsoll.console.visit import Page, Redirect
+from plimsoll.console.views.rows import DeploymentRow, LiveRow
+from plimsoll.console.views.world import ClusterView
+from plimsoll.console.visit import ConsolePage, Redirect
 from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.support.proposals import (
     ID,
@@ -50,7 +50,7 @@ async def shown(cluster: FakeCluster, **how: object) -> Seen:
     return seen(await proposal(visit), visit)
 
 
-async def answered(cluster: FakeCluster, **fields: str) -> Page | Redirect:
+async def answered(cluster: FakeCluster, **fields: str) -> ConsolePage | Redirect:
     return await answer(visit_of(cluster, form=FORM | fields))
 
 
@@ -145,7 +145,7 @@ async def test_a_stale_id_is_refused_with_a_sentence_and_nothing_is_written() ->
     cluster = cluster_with()
     visit = visit_of(cluster, form=FORM | {"id": OTHER_ID})
     found = await answer(visit)
-    assert isinstance(found, Page)
+    assert isinstance(found, ConsolePage)
     assert found.status == 409
     assert f"Nothing was written: your answer is for proposal {OTHER_ID}" in seen(found, visit).text
     assert cluster.created == []
@@ -159,7 +159,7 @@ async def test_a_stale_id_is_refused_with_a_sentence_and_nothing_is_written() ->
 async def test_a_proposal_that_cannot_be_decided_is_not_answered(body: dict[str, object]) -> None:
     cluster = cluster_with(body)
     found = await answered(cluster)
-    assert isinstance(found, Page)
+    assert isinstance(found, ConsolePage)
     assert (found.status, cluster.created) == (409, [])
     assert (await shown(cluster)).all("form") == []
 
@@ -169,7 +169,7 @@ async def test_a_proposal_that_is_gone_is_not_answered() -> None:
     cluster.objects["placementproposals"] = []
     visit = visit_of(cluster, form=FORM)
     found = await answer(visit)
-    assert isinstance(found, Page)
+    assert isinstance(found, ConsolePage)
     assert found.status == 409
     assert "Nothing was written: this proposal does not stand any more." in seen(found, visit).text
     assert cluster.created == []
@@ -178,7 +178,7 @@ async def test_a_proposal_that_is_gone_is_not_answered() -> None:
 @pytest.mark.parametrize("fields", [{"decision": ""}, {"decision": "delete"}, {"reason": "x" * 1025}])
 async def test_a_form_that_no_page_of_ours_sends_is_refused(fields: dict[str, str]) -> None:
     cluster = cluster_with()
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ConsoleRefusal) as refused:
         await answered(cluster, **fields)
     assert (refused.value.status, cluster.created) == (422, [])
 
@@ -188,7 +188,7 @@ async def test_what_the_policy_says_is_shown_as_a_sentence() -> None:
     cluster.refusals["create"] = ClusterRefused("create", 403, '"alex" may not approve it')
     visit = visit_of(cluster, form=FORM)
     found = await answer(visit)
-    assert isinstance(found, Page)
+    assert isinstance(found, ConsolePage)
     assert (found.status, found.is_live) == (403, False)
     assert 'The API server refused your answer: "alex" may not approve it' in seen(found, visit).text
 
@@ -242,7 +242,7 @@ async def test_what_is_no_name_is_never_asked_for(name: str) -> None:
     assert (page.status, cluster.asked) == (404, [])
     assert SCRIPT not in seen(page, visit).html
     found = await answer(visit_of(cluster, name, form=FORM))
-    assert isinstance(found, Page)
+    assert isinstance(found, ConsolePage)
     assert (found.status, cluster.asked) == (409, [])
 
 
@@ -280,20 +280,20 @@ async def test_no_half_written_field_breaks_the_page_and_the_whole_one_has_no_co
 
 
 async def test_the_inbox_groups_and_says_what_a_proposal_costs_with_a_link_to_it() -> None:
-    visit = replace(visit_of(cluster_with(), world=World(proposals=(body_of(),))), path="/")
+    visit = replace(visit_of(cluster_with(), world=ClusterView(proposals=(body_of(),))), path="/")
     page = seen(await inbox(visit), visit)
     assert "Proposals to decide 1" in page.text
     assert "replicas 1 → becomes 2" in page.text
     assert "others touched none" in page.text
     assert f"/proposals/ml/{NAME}" in {link.get("href") for link in page.all("a")}
     expired = body_of(expiresAt="2026-11-24T01:30:00Z")
-    quiet = replace(visit, world=World(proposals=(expired, body_of("Rejected"))))
+    quiet = replace(visit, world=ClusterView(proposals=(expired, body_of("Rejected"))))
     assert "Proposals to decide" not in seen(await inbox(quiet), quiet).text
 
 
 async def test_a_hostile_proposal_does_not_break_the_inbox() -> None:
     bare = {"metadata": {"name": "x", "namespace": "ml", "labels": {"plimsoll.dev/state": "Open"}}}
-    visit = replace(visit_of(cluster_with(), world=World(proposals=(HOSTILE, bare))), path="/")
+    visit = replace(visit_of(cluster_with(), world=ClusterView(proposals=(HOSTILE, bare))), path="/")
     page = seen(await inbox(visit), visit)
     assert "Proposals to decide 2" in page.text
     assert "<script>alert" not in page.html
@@ -317,19 +317,19 @@ async def test_the_codes_of_a_deployments_page_lead_to_their_sentences() -> None
 
 async def test_the_page_of_a_deployment_links_its_open_proposal_only() -> None:
     other = body_of(deployment="embed")
-    world = World(proposals=(other,))
+    world = ClusterView(proposals=(other,))
     visit = replace(visit_of(cluster_with(), "chat"), world=world)
     link = f"/proposals/ml/{NAME}"
     assert link not in {each.get("href") for each in seen(await deployment(visit), visit).all("a")}
-    open_ = replace(visit, world=World(proposals=(body_of(),)))
+    open_ = replace(visit, world=ClusterView(proposals=(body_of(),)))
     assert link in {each.get("href") for each in seen(await deployment(open_), open_).all("a")}
 
 
 async def test_the_page_of_an_older_proposal_says_so_and_the_newest_one_does_not() -> None:
     key = ObjectKey("ml", "chat")
-    live = Live("Recommend", "ArrivalsExceedCapacity", "3 replicas are needed.", proposal_id=OTHER_ID)
+    live = LiveRow("Recommend", "ArrivalsExceedCapacity", "3 replicas are needed.", proposal_id=OTHER_ID)
     for known, is_said in ((OTHER_ID, True), (ID, False)):
-        row = Row(key, "u", "1", "model", is_behind=False, live=replace(live, proposal_id=known))
-        page = await shown(cluster_with(), world=World(rows={key: row}))
+        row = DeploymentRow(key, "u", "1", "model", is_behind=False, live=replace(live, proposal_id=known))
+        page = await shown(cluster_with(), world=ClusterView(rows={key: row}))
         assert (OUTDATED in page.text) is is_said
     assert OUTDATED not in (await shown(cluster_with())).text

@@ -15,11 +15,11 @@ import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster, Listing
-from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, ObjectKind
 from plimsoll.console.sources import informer_cache as module
 from plimsoll.console.sources.reader import Reader
 from plimsoll.console.views.frame import frame_of
-from plimsoll.console.views.world import GapKind, World
+from plimsoll.console.views.world import ClusterView, GapKind
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.support.console_pages import H100_NODE, L4_NODE, Body, chat, chat_pod
@@ -49,7 +49,9 @@ class Played:
     versions: list[str] = field(default_factory=list)
     _events: dict[Scope, asyncio.Queue[Any]] = field(default_factory=lambda: defaultdict(asyncio.Queue))
 
-    async def list(self, kind: Kind, *, namespace: str | None, keep: Callable[[Body], Any], **_: object) -> Listing:
+    async def list(
+        self, kind: ObjectKind, *, namespace: str | None, keep: Callable[[Body], Any], **_: object
+    ) -> Listing:
         scope = kind.plural, namespace
         self.lists.append(scope)
         if scope in self.refusals:
@@ -59,7 +61,7 @@ class Played:
         return Listing([], 10)
 
     async def watch(
-        self, kind: Kind, version: str, *, namespace: str | None, seconds: int
+        self, kind: ObjectKind, version: str, *, namespace: str | None, seconds: int
     ) -> AsyncIterator[tuple[str, Body]]:
         assert seconds <= 60
         scope = kind.plural, namespace
@@ -73,7 +75,7 @@ class Played:
                 return
             yield event
 
-    def tell(self, event: Any, kind: Kind = INFERENCE_DEPLOYMENTS, namespace: str | None = None) -> None:
+    def tell(self, event: Any, kind: ObjectKind = INFERENCE_DEPLOYMENTS, namespace: str | None = None) -> None:
         """Send an event to the watch of a kind; None ends the watch, an exception breaks it."""
         self._events[kind.plural, namespace].put_nowait(event)
 
@@ -101,7 +103,7 @@ async def reading(cluster: Played, **how: Any) -> AsyncIterator[Reader]:
         yield reader
 
 
-async def until(reader: Reader, is_so: Callable[[World], bool]) -> World:
+async def until(reader: Reader, is_so: Callable[[ClusterView], bool]) -> ClusterView:
     """Wait for a state, and return it."""
     async with asyncio.timeout(60):
         with reader.listen() as listener:
@@ -110,7 +112,7 @@ async def until(reader: Reader, is_so: Callable[[World], bool]) -> World:
     return reader.world
 
 
-async def loaded(reader: Reader) -> World:
+async def loaded(reader: Reader) -> ClusterView:
     return await until(reader, lambda world: not world.is_loading)
 
 

@@ -20,8 +20,8 @@ from plimsoll.console.pages.commands import simulator
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands, Ran
 from plimsoll.console.views.simulator import answer_of, form_of
-from plimsoll.console.views.world import World
-from plimsoll.console.visit import Page, Tools, Visit
+from plimsoll.console.views.world import ClusterView
+from plimsoll.console.visit import ConsolePage, Tools, Visit
 from plimsoll.console.web import page_text
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.workload import PRESETS
@@ -58,13 +58,13 @@ async def html(query: dict[str, str], commands: Commands) -> str:
         query={key: (value,) for key, value in query.items()},
         parts={},
         person="",
-        world=World(),
+        world=ClusterView(),
         cluster=cast("Any", None),
         tools=Tools(ConsoleSettings(), commands),
         now=1_790_000_000.0,
     )
     page = await simulator(visit)
-    assert isinstance(page, Page)
+    assert isinstance(page, ConsolePage)
     assert not page.is_live
     return page_text(page, visit, "/simulator")
 

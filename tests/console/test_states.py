@@ -10,9 +10,9 @@ import pytest
 from plimsoll.console.views.deployments import deployments_of
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.proposals.inbox import OUTDATED, groups_of, inbox_of
-from plimsoll.console.views.rows import Live, Row, Word, row_of
+from plimsoll.console.views.rows import DeploymentRow, LiveRow, Word, row_of
 from plimsoll.console.views.states import Severity, is_over, state_of, summary_of
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB
@@ -29,13 +29,15 @@ def figures(spare: int = 5, **more: Any) -> Figures:
     return Figures(6 * GIB, 2 * GIB, GIB, GIB, GIB, GIB, (11 + spare) * GIB, 24 * GIB, 100, 250, **more)
 
 
-def row(name: str = "a", *, spare: int | None = 5, **more: Any) -> Row:
+def row(name: str = "a", *, spare: int | None = 5, **more: Any) -> DeploymentRow:
     placed: dict[str, Any] = {
         "gpu_type": "l4-24gb",
         "split": Split(1),
         "figures": None if spare is None else figures(spare),
     }
-    return Row(ObjectKey("ml", name), "u", "1", "model", is_behind=False, **(placed | {"ready": READY} | more))
+    return DeploymentRow(
+        ObjectKey("ml", name), "u", "1", "model", is_behind=False, **(placed | {"ready": READY} | more)
+    )
 
 
 HOMELESS: dict[str, Any] = {"gpu_type": None, "split": None, "figures": None, "ready": NOT_READY}
@@ -65,7 +67,7 @@ def test_no_two_states_share_their_word() -> None:
 @pytest.mark.parametrize("severity", Severity)
 async def test_the_list_shows_each_state_by_word(severity: Severity) -> None:
     each = ROWS[severity]
-    seen = await page_of("/deployments", World(heard=NOW, rows={each.key: each}))
+    seen = await page_of("/deployments", ClusterView(heard=NOW, rows={each.key: each}))
     state = state_of(each)
     assert f"{state.symbol} {state.word}" in seen.text
     assert {entry.get("class") for entry in seen.all("span")} >= {f"state {state.kind}"}
@@ -87,7 +89,7 @@ def test_an_override_below_the_need_is_over_its_line() -> None:
 
 def test_the_list_is_worst_first_then_by_least_room_and_filtered_by_the_address() -> None:
     rows = [*ROWS.values(), row("tight", spare=1)]
-    world = World(rows={each.key: each for each in rows})
+    world = ClusterView(rows={each.key: each for each in rows})
     found = deployments_of(world, "/deployments", {})
     assert [line.row.key.name for line in found.part.items] == [
         "none", "over", "starts", "near", "new", "tight", "fine",
@@ -105,7 +107,7 @@ def test_the_list_is_worst_first_then_by_least_room_and_filtered_by_the_address(
 
 def test_a_state_that_no_deployment_has_stays_chosen() -> None:
     """Else the page would show an empty list under the word "all"."""
-    world = World(rows={each.key: each for each in (ROWS[Severity.FINE],)})
+    world = ClusterView(rows={each.key: each for each in (ROWS[Severity.FINE],)})
     found = deployments_of(world, "/deployments", {"state": ("near its line",)})
     assert [(choice.word, choice.count) for choice in found.choices if choice.is_chosen] == [("near its line", 0)]
     odd = deployments_of(world, "/deployments", {"state": ("an odd word",)})
@@ -115,7 +117,7 @@ def test_a_state_that_no_deployment_has_stays_chosen() -> None:
 def test_the_summary_counts_what_the_person_may_see_and_never_makes_up_a_price() -> None:
     rows = [row("a", hourly_price="0.42"), row("b", hourly_price="1.5"), row("c"), row("d", hourly_price="odd")]
     rows += [row("e", hourly_price="NaN"), ROWS[Severity.NO_PLACE], ROWS[Severity.NEAR], ROWS[Severity.OVER]]
-    found = summary_of(World(rows={each.key: each for each in rows}))
+    found = summary_of(ClusterView(rows={each.key: each for each in rows}))
     assert (found.deployments, found.placed, found.bill, found.unpriced) == (8, 7, "1.92", 5)
     assert (found.near, found.over, found.homeless) == (1, 1, 1)
     assert (found.gpus, found.gpus_taken) == (None, None)
@@ -124,7 +126,7 @@ def test_the_summary_counts_what_the_person_may_see_and_never_makes_up_a_price()
 
 
 async def test_unknown_figures_are_said_as_unknown_and_never_as_zero() -> None:
-    seen = await page_of("/", World(heard=NOW, rows={ROWS[Severity.FINE].key: ROWS[Severity.FINE]}))
+    seen = await page_of("/", ClusterView(heard=NOW, rows={ROWS[Severity.FINE].key: ROWS[Severity.FINE]}))
     assert "unknown GPUs taken" in seen.text
     assert "unknown per hour, without 1 of unknown price" in seen.text
     assert "Nothing needs a person" in seen.text
@@ -133,7 +135,7 @@ async def test_unknown_figures_are_said_as_unknown_and_never_as_zero() -> None:
 def test_the_inbox_has_what_needs_a_person_and_nothing_else() -> None:
     rows = [*ROWS.values(), row("odd", complaints=("bad",))]
     rows += [row("forced", warnings=("a", "b")), row("lies", spare=-7, warnings=("by an admin's figure",))]
-    items = inbox_of(World(rows={each.key: each for each in rows}), NOW)
+    items = inbox_of(ClusterView(rows={each.key: each for each in rows}), NOW)
     assert [(item.key.name, item.word) for item in items if item.key] == [
         ("none", "NoFeasiblePlacement"),
         ("lies", "over its line"),
@@ -152,7 +154,7 @@ def test_the_inbox_has_what_needs_a_person_and_nothing_else() -> None:
 
 def test_a_deployment_is_over_its_line_once_however_many_warnings_it_has() -> None:
     """The number of the group is that of the card on the same page."""
-    world = World(rows={each.key: each for each in (row("over", spare=-7, warnings=("a", "b")), row("fine"))})
+    world = ClusterView(rows={each.key: each for each in (row("over", spare=-7, warnings=("a", "b")), row("fine"))})
     items = inbox_of(world, NOW)
     assert [(group.title, group.total) for group in groups_of(items, items)] == [("Over the load line", 1)]
     assert summary_of(world).over == 1
@@ -193,11 +195,11 @@ def test_of_several_proposals_the_newest_comes_first_and_the_others_say_that_the
     old = proposal(createdAt="2026-11-24T01:00:00Z")
     new = proposal(createdAt="2026-11-24T01:30:00Z", id=OTHER_ID)
     new["metadata"] = {**new["metadata"], "name": f"chat-{OTHER_ID}"}
-    live = Live("Recommend", "ArrivalsExceedCapacity", "3 replicas are needed.", proposal_id=OTHER_ID)
+    live = LiveRow("Recommend", "ArrivalsExceedCapacity", "3 replicas are needed.", proposal_id=OTHER_ID)
     key = ObjectKey("ml", "chat")
 
     def shown(*bodies: Any, **more: Any) -> list[tuple[str, bool]]:
-        world = World(rows={key: replace(row("chat"), **more)}, proposals=bodies)
+        world = ClusterView(rows={key: replace(row("chat"), **more)}, proposals=bodies)
         return [(item.proposal, OUTDATED in item.details) for item in inbox_of(world, NOW) if item.proposal]
 
     assert shown(old, new, live=live) == [(f"chat-{OTHER_ID}", False), (NAME, True)]

@@ -14,16 +14,16 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console import streams as module
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.sessions import Session
 from plimsoll.console.sources.reader import Listener, Reader
 from plimsoll.console.streams import OPEN, OpenStreams, stream
-from plimsoll.console.views.world import Gap, GapKind
+from plimsoll.console.views.world import GapKind, KindGap
 
 
 @dataclass
 class InformerCache:
-    gap: Gap | None = None
+    gap: KindGap | None = None
 
 
 @dataclass
@@ -65,7 +65,7 @@ async def served(reader: Changing, streams: OpenStreams | None = None) -> AsyncI
     async def follow(request: web.Request) -> web.StreamResponse:
         try:
             return await stream(request, cast("Any", One(reader)))
-        except Refusal as refusal:
+        except ConsoleRefusal as refusal:
             return web.Response(status=refusal.status, headers=dict(refusal.headers))
 
     app.router.add_get("/stream", follow)
@@ -109,10 +109,10 @@ async def test_the_stream_ends_when_the_right_is_gone_and_not_when_the_server_is
     reader = Changing()
     async with served(reader) as client, client.get("/stream") as answer:
         await said(answer)
-        reader.cache.gap = Gap("inferencedeployments", GapKind.UNREACHABLE, 1.0)
+        reader.cache.gap = KindGap("inferencedeployments", GapKind.UNREACHABLE, 1.0)
         reader.change()
         assert await said(answer) == "event: changed\ndata: 2"
-        reader.cache.gap = Gap("inferencedeployments", GapKind.FORBIDDEN, 1.0)
+        reader.cache.gap = KindGap("inferencedeployments", GapKind.FORBIDDEN, 1.0)
         reader.change()
         assert await said(answer) == "event: changed\ndata: 3"
         assert await said(answer) == ""
@@ -126,7 +126,7 @@ async def test_a_stream_beyond_the_budget_is_refused_and_a_closed_one_gives_its_
             await said(first)
             async with client.get("/stream") as second:
                 assert (second.status, second.headers["Retry-After"]) == (503, "30")
-            reader.cache.gap = Gap("inferencedeployments", GapKind.FORBIDDEN, 1.0)
+            reader.cache.gap = KindGap("inferencedeployments", GapKind.FORBIDDEN, 1.0)
             reader.change()
             while await said(first):
                 pass
@@ -154,7 +154,7 @@ def opened(streams: OpenStreams, *people: str) -> ExitStack:
 async def test_the_total_is_bounded_and_a_closed_stream_makes_room() -> None:
     streams = OpenStreams(most=2, most_of_one=2)
     with opened(streams, "a", "b"):
-        with pytest.raises(Refusal) as refused, streams.place("c"):
+        with pytest.raises(ConsoleRefusal) as refused, streams.place("c"):
             pass
         assert refused.value.status == 503
         assert int(refused.value.headers["Retry-After"]) > 0
@@ -165,7 +165,7 @@ async def test_the_total_is_bounded_and_a_closed_stream_makes_room() -> None:
 async def test_one_person_cannot_take_the_places_of_others() -> None:
     streams = OpenStreams(most=3, most_of_one=2)
     with opened(streams, "a", "a"):
-        with pytest.raises(Refusal), streams.place("a"):
+        with pytest.raises(ConsoleRefusal), streams.place("a"):
             pass
         with opened(streams, "b"):
             assert streams.open == 3
@@ -185,6 +185,6 @@ async def test_refused_strangers_are_not_remembered() -> None:
     streams = OpenStreams(most=1)
     with opened(streams, "a"):
         for number in range(100):
-            with pytest.raises(Refusal), streams.place(f"stranger-{number}"):
+            with pytest.raises(ConsoleRefusal), streams.place(f"stranger-{number}"):
                 pass
         assert len(streams._open) == 1  # noqa: SLF001 - the map's size is the point

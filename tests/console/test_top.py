@@ -12,15 +12,15 @@ from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.sources.reader import Listener, Reader
 from plimsoll.console.top import frame
 from plimsoll.console.top.frame import BAR_CELLS, bar, picture
-from plimsoll.console.views.load.live_use import LiveUse, Sample
-from plimsoll.console.views.world import Gap, GapKind, World
+from plimsoll.console.views.load.live_use import LiveUse, SampledFigure
+from plimsoll.console.views.world import ClusterView, GapKind, KindGap
 from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.console.test_states import ROWS, figures
 from tests.support.console_pages import chat, chat_pod, world_of
 from tests.support.proposals import NOW
 
 
-def printed(world: World, uses: dict[ObjectKey, LiveUse] | None = None, rows: int = 50) -> str:
+def printed(world: ClusterView, uses: dict[ObjectKey, LiveUse] | None = None, rows: int = 50) -> str:
     out = io.StringIO()
     Console(file=out, width=220, no_color=True).print(picture(world, uses or {}, NOW, rows))
     return out.getvalue()
@@ -42,7 +42,12 @@ def test_the_picture_has_the_fleet_and_the_figures_of_each_deployment() -> None:
 
 
 def test_live_use_is_shown_where_it_is_known() -> None:
-    use = LiveUse(kv=Sample(0.93, NOW - 5), running=Sample(3.0, NOW - 5), max_sequences=6, waiting=Sample(3.0, NOW - 5))
+    use = LiveUse(
+        kv=SampledFigure(0.93, NOW - 5),
+        running=SampledFigure(3.0, NOW - 5),
+        max_sequences=6,
+        waiting=SampledFigure(3.0, NOW - 5),
+    )
     (line,) = [
         line for line in printed(world_of(chat()), {ObjectKey("ml", "chat"): use}).splitlines() if "ml/ch" in line
     ]
@@ -50,7 +55,7 @@ def test_live_use_is_shown_where_it_is_known() -> None:
 
 
 def test_the_worst_come_first_and_the_rest_is_counted() -> None:
-    world = World(heard=NOW, rows={row.key: row for row in ROWS.values()})
+    world = ClusterView(heard=NOW, rows={row.key: row for row in ROWS.values()})
     text = printed(world, rows=2)
     assert "ml/none" in text
     assert "ml/over" in text
@@ -61,7 +66,7 @@ def test_the_worst_come_first_and_the_rest_is_counted() -> None:
 
 
 def test_missing_rights_are_sentences_and_no_zero() -> None:
-    text = printed(World(heard=NOW, gaps=(Gap("nodes", GapKind.FORBIDDEN, NOW),)))
+    text = printed(ClusterView(heard=NOW, gaps=(KindGap("nodes", GapKind.FORBIDDEN, NOW),)))
     assert "You may not list nodes" in text
     assert "GPUs unknown" in text
     assert "$" not in text.split("unknown/h")[0].splitlines()[0].replace("$/H", "")
@@ -79,7 +84,7 @@ def test_a_bar_has_its_line_and_marks_what_is_over_it(spare: int, mark: bool) ->
 class Loaded:
     """A reader that has read everything."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ClusterView) -> None:
         self.world = world
 
     def listen(self) -> Listener:
@@ -89,7 +94,7 @@ class Loaded:
 async def test_one_picture_has_all_deployments_and_ends() -> None:
     out = io.StringIO()
     screen = Console(file=out, width=220, height=5, no_color=True)
-    reader: Any = Loaded(World(heard=NOW, rows={row.key: row for row in ROWS.values()}))
+    reader: Any = Loaded(ClusterView(heard=NOW, rows={row.key: row for row in ROWS.values()}))
     live = LiveSource(None)
     await frame._show(screen, cast("Reader", reader), live, 1.0, is_once=True)  # noqa: SLF001 - without a terminal and a cluster
     live.close()

@@ -11,11 +11,11 @@ from plimsoll.console.rendering import environment, rendered
 from plimsoll.console.views import words
 from plimsoll.console.views.fleet import NODES_AT_ONCE, fleet_of, strips_of
 from plimsoll.console.views.frame import frame_of, freshness_of
-from plimsoll.console.views.paging import Part, is_name, part_of
+from plimsoll.console.views.paging import ListPage, is_name, part_of
 from plimsoll.console.views.proposals.inbox import counts_of
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.words import split_words
-from plimsoll.console.views.world import Gap, GapKind, World, pod_of
+from plimsoll.console.views.world import ClusterView, GapKind, KindGap, pod_of
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB
@@ -115,7 +115,7 @@ def test_a_pod_says_what_it_waits_for() -> None:
 
 @pytest.mark.parametrize("reason", GapKind)
 def test_every_gap_is_one_sentence_about_its_kind(reason: GapKind) -> None:
-    gap = Gap("placementproposals", reason, NOW, "ml", "", "plimsoll.dev")
+    gap = KindGap("placementproposals", reason, NOW, "ml", "", "plimsoll.dev")
     assert "placementproposals.plimsoll.dev" in gap.sentence
     assert gap.sentence.endswith(".")
     if reason is GapKind.FORBIDDEN:
@@ -145,40 +145,40 @@ def test_a_page_of_a_list_is_always_one_that_there_is(asked: tuple[str, ...], nu
 
 
 def test_an_empty_list_has_one_page() -> None:
-    part: Part[str] = part_of([], "/p", {})
+    part: ListPage[str] = part_of([], "/p", {})
     assert (part.number, part.pages, part.previous, part.following) == (1, 1, "", "")
 
 
 def test_the_menu_marks_where_one_is() -> None:
     entries = [("/", "Inbox"), ("/deployments", "Deployments")]
-    frame = frame_of(World(heard=NOW), "/deployments/ml/chat", entries, {"/": 3}, NOW + 4)
+    frame = frame_of(ClusterView(heard=NOW), "/deployments/ml/chat", entries, {"/": 3}, NOW + 4)
     assert [(item.is_here, item.count, item.is_urgent) for item in frame.menu] == [
         (False, 3, True),
         (True, None, False),
     ]
     assert (frame.freshness.kind, frame.freshness.symbol, frame.freshness.word) == ("live", "\u25cf", "live, 4 s old")
     assert frame.banners == ()
-    assert [item.is_here for item in frame_of(World(), "/deploymentsx", entries, {}, NOW).menu] == [False, False]
+    assert [item.is_here for item in frame_of(ClusterView(), "/deploymentsx", entries, {}, NOW).menu] == [False, False]
 
 
 def test_silence_for_a_minute_is_not_live_even_without_an_error() -> None:
-    assert freshness_of(World(heard=NOW), NOW + 60).kind == "live"
-    assert freshness_of(World(heard=NOW), NOW + 61).kind == "stale"
-    assert freshness_of(World(), NOW).kind == "stale"
+    assert freshness_of(ClusterView(heard=NOW), NOW + 60).kind == "live"
+    assert freshness_of(ClusterView(heard=NOW), NOW + 61).kind == "stale"
+    assert freshness_of(ClusterView(), NOW).kind == "stale"
 
 
 def test_banners_name_what_is_missing_once() -> None:
-    gaps = (Gap("inferencedeployments", GapKind.FORBIDDEN, NOW), Gap("nodes", GapKind.FORBIDDEN, NOW))
-    (banner,) = frame_of(World(heard=NOW, gaps=gaps), "/", (), {}, NOW).banners
+    gaps = (KindGap("inferencedeployments", GapKind.FORBIDDEN, NOW), KindGap("nodes", GapKind.FORBIDDEN, NOW))
+    (banner,) = frame_of(ClusterView(heard=NOW, gaps=gaps), "/", (), {}, NOW).banners
     assert banner.words.startswith("You may not list inferencedeployments")
-    loading = (Gap("pods", GapKind.LOADING, NOW), Gap("nodes", GapKind.LOADING, NOW))
-    (banner,) = frame_of(World(gaps=loading), "/", (), {}, NOW).banners
+    loading = (KindGap("pods", GapKind.LOADING, NOW), KindGap("nodes", GapKind.LOADING, NOW))
+    (banner,) = frame_of(ClusterView(gaps=loading), "/", (), {}, NOW).banners
     assert banner.words.endswith("first time: nodes, pods.")
 
 
 def test_the_navigation_counts_what_the_person_may_see() -> None:
     assert counts_of(world_of(chat()), NOW) == {"/": 1, "/deployments": 1}
-    assert counts_of(World(), NOW) == {"/": 0, "/deployments": 0}
+    assert counts_of(ClusterView(), NOW) == {"/": 0, "/deployments": 0}
 
 
 def test_a_missing_value_of_a_template_is_an_error_and_text_is_escaped() -> None:
@@ -207,7 +207,7 @@ def test_the_map_names_who_holds_a_node_and_what_is_free() -> None:
         ("l4-24gb", 2, 1, 1),
     ]
     assert strips_of(world) == found.strips
-    assert strips_of(World()) == ()
+    assert strips_of(ClusterView()) == ()
 
 
 def test_the_map_is_filtered_by_type_and_words() -> None:
@@ -246,8 +246,8 @@ async def test_a_node_with_unhealthy_gpus_is_shown_with_their_number() -> None:
 
 
 async def test_without_nodes_the_fleet_page_names_the_missing_right() -> None:
-    gap = Gap("nodes", GapKind.FORBIDDEN, NOW)
-    seen = await page_of("/fleet", World(heard=NOW, gaps=(gap,)))
+    gap = KindGap("nodes", GapKind.FORBIDDEN, NOW)
+    seen = await page_of("/fleet", ClusterView(heard=NOW, gaps=(gap,)))
     assert "You may not list nodes in all namespaces" in seen.text
     assert "Without nodes there is no map" in seen.text
     assert "You may not list" not in (await page_of("/fleet", world_of(chat()))).text
@@ -255,7 +255,10 @@ async def test_without_nodes_the_fleet_page_names_the_missing_right() -> None:
 
 async def test_a_name_that_is_none_is_not_asked_for() -> None:
     seen = await page_of(
-        "/deployments/{namespace}/{name}", World(heard=NOW), parts={"namespace": "..", "name": "x"}, cluster=object()
+        "/deployments/{namespace}/{name}",
+        ClusterView(heard=NOW),
+        parts={"namespace": "..", "name": "x"},
+        cluster=object(),
     )
     assert read_html(seen.html).all("h1") != []
     assert "x" in seen.text

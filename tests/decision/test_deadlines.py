@@ -11,7 +11,7 @@ from plimsoll.decision.results.deadlines import PASSING_SECONDS, deadlines_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.domain.engines.failures import Rejection, tries_again_at
+from plimsoll.domain.engines.failures import PodRejection, tries_again_at
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.clocks import EarlierSettings, MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove
@@ -24,7 +24,7 @@ NOW = 1_800_000_000.0
 GRACE = 60.0
 
 
-def deadlines(*pools: Pool, pods: tuple[PodFacts, ...] = (), rejections: tuple[Rejection, ...] = ()) -> list[float]:
+def deadlines(*pools: Pool, pods: tuple[PodFacts, ...] = (), rejections: tuple[PodRejection, ...] = ()) -> list[float]:
     around = Surroundings({"h100-sxm-80gb-tp1": pods}, {}, rejections={"h100-sxm-80gb-tp1": rejections})
     return list(deadlines_of(outcome_of(deployment_of(around=around, pools=pools)), GRACE, NOW))
 
@@ -64,7 +64,7 @@ def test_a_pod_without_a_node_is_looked_at_just_after_its_grace_period() -> None
 
 
 def test_pods_that_a_kubelet_rejects_are_looked_at_when_the_next_one_may_be_made() -> None:
-    rejections = tuple(Rejection(NOW - 2 + each, "h100-0", "Evicted", "") for each in range(3))
+    rejections = tuple(PodRejection(NOW - 2 + each, "h100-0", "Evicted", "") for each in range(3))
     [due] = deadlines(pool(H100), rejections=rejections)
     assert tries_again_at(rejections) < due < tries_again_at(rejections) + 1
 

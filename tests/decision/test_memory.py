@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.planning.passes import look_up
-from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, ObjectKind
 from plimsoll.app.plan import passes as passes_module
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.decision.decide import decide
@@ -186,7 +186,7 @@ class Events:
         if case is not None and decision is not None and decision.choice is not None:
             self.there.load(case, usage)
 
-    def change(self, kind: Kind, index: int, change: Callable[[dict[str, Any]], object]) -> None:
+    def change(self, kind: ObjectKind, index: int, change: Callable[[dict[str, Any]], object]) -> None:
         bodies = self.there.store.all(kind)
         if not bodies:
             return

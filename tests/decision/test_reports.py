@@ -15,7 +15,7 @@ from plimsoll.app.live.wanted import (
     STALE_MEMORY_SECONDS,
     wanted_signals,
 )
-from plimsoll.decision.deployment import Contest, Refusal, Writes
+from plimsoll.decision.deployment import Contest, RefusedWrite, Writes
 from plimsoll.decision.planning import figures_of, tenant_of
 from plimsoll.decision.pools import placed_now
 from plimsoll.decision.results.manifests import manifests_of
@@ -29,7 +29,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.feasibility import sized
 from plimsoll.placement.plan import plan
 from plimsoll.status.reading import record_of
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 from tests.api.manifests import deployment
 from tests.support.bodies import inference_deployment_body
 from tests.support.outcomes import NOTHING_RUNS, deployment_of, identity_of, outcome_of, ready_of
@@ -75,7 +75,7 @@ POOL = {
 }
 
 
-def said(problem: Problem, **status: Any) -> bool:
+def said(problem: DeploymentProblem, **status: Any) -> bool:
     """Whether a problem comes into a status that says something already."""
     body = inference_deployment_body("chat")
     body["status"] = {"conditions": [READY], **status}
@@ -84,18 +84,18 @@ def said(problem: Problem, **status: Any) -> bool:
 
 @pytest.mark.parametrize("reason", [ConditionReason.TOKEN_SECRET_MISSING, ConditionReason.MODEL_SOURCE_UNAVAILABLE])
 def test_what_an_object_without_a_placement_waits_for_is_said_at_once(reason: ConditionReason) -> None:
-    waiting = Problem(reason, "Secret ns/hf does not exist yet.", permanent=False)
+    waiting = DeploymentProblem(reason, "Secret ns/hf does not exist yet.", permanent=False)
     assert said(waiting)
     assert said(waiting, pools=[POOL], observedGeneration=0)
     assert not said(waiting, pools=[POOL], observedGeneration=1)
 
 
 def test_a_first_look_up_does_not_replace_an_earlier_word() -> None:
-    assert not said(Problem(ConditionReason.RESOLVING_MODEL, "Reading.", permanent=False))
+    assert not said(DeploymentProblem(ConditionReason.RESOLVING_MODEL, "Reading.", permanent=False))
 
 
 def test_what_somebody_must_mend_is_said_even_of_what_serves() -> None:
-    refused = Problem(ConditionReason.TOKEN_SECRET_UNREADABLE, "Grant it.", permanent=True)
+    refused = DeploymentProblem(ConditionReason.TOKEN_SECRET_UNREADABLE, "Grant it.", permanent=True)
     assert said(refused, pools=[POOL], observedGeneration=1)
 
 
@@ -225,7 +225,7 @@ def test_the_report_says_whether_the_loop_is_off_and_the_object_suspended(
 def test_the_report_quotes_what_the_api_server_refused(passing: bool) -> None:  # noqa: FBT001
     report = report_of(outcome_of(), 0.0)
     assert (report.refused, report.refusal_passes) == ("", False)
-    refusal = Refusal("apply Deployment ns/chat", "", 403, "exceeded quota", 0.0, is_passing=passing)
+    refusal = RefusedWrite("apply Deployment ns/chat", "", 403, "exceeded quota", 0.0, is_passing=passing)
     report = report_of(outcome_of(deployment_of(writes=Writes(refusal=refusal))), 0.0)
     assert "apply Deployment ns/chat: exceeded quota" in report.refused
     assert report.refusal_passes is passing

@@ -12,7 +12,7 @@ from plimsoll.domain.engines.failures import (
     LONGEST_PAUSE_SECONDS,
     MOST_REMEMBERED,
     REMEMBERED_SECONDS,
-    Rejection,
+    PodRejection,
     is_rejecting,
     last_of,
     rejection_words,
@@ -22,8 +22,8 @@ from plimsoll.domain.engines.failures import (
 NOW = 1_800_000_000.0
 
 
-def rejected(*times: float, node: str = "h100-0") -> tuple[Rejection, ...]:
-    return tuple(Rejection(at, node, "TopologyAffinityError", "no locality.") for at in times)
+def rejected(*times: float, node: str = "h100-0") -> tuple[PodRejection, ...]:
+    return tuple(PodRejection(at, node, "TopologyAffinityError", "no locality.") for at in times)
 
 
 def test_the_first_ones_pause_nothing() -> None:
@@ -63,7 +63,7 @@ def test_an_hour_later_they_are_forgotten_and_never_more_than_the_last_ones_are_
 def test_a_node_that_rejects_for_hours_ends_few_pods(reaction: float, replicas: int, hours: int) -> None:
     """``reaction`` is how long a ReplicaSet goes on, one pod a second and replica, until the operator holds it back."""
     now, until = NOW, NOW + 3600 * hours
-    made: tuple[Rejection, ...] = ()
+    made: tuple[PodRejection, ...] = ()
     while now < until:
         burst = rejected(*(now + second for second in range(1 + int(reaction)) for _ in range(replicas)))
         made = (*made, *burst)
@@ -77,5 +77,5 @@ def test_the_words_name_the_node_the_count_and_what_the_kubelet_says() -> None:
     assert rejection_words(both) == (
         "the kubelet of b has rejected 2 pods within the last hour (TopologyAffinityError: no locality)"
     )
-    bare = (Rejection(1.0, "a", "Evicted", ""),)
+    bare = (PodRejection(1.0, "a", "Evicted", ""),)
     assert rejection_words(bare) == "the kubelet of a has rejected 1 pod within the last hour (Evicted)"

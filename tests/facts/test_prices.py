@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Market, Price, PriceBasis
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType, MarketOffers, Price, PriceBasis
 from plimsoll.domain.public_words import PriceDoubt
 from plimsoll.facts.prices.remarks import OLDEST_DAYS, PriceRemark, is_better, remarks_on
 from plimsoll.facts.prices.repricing import repriced
@@ -18,11 +18,11 @@ from tests.support.tables import every_case
 
 TYPES = {gpu.name: gpu for gpu in load_gpu_types()}
 TODAY = date(2026, 11, 22)
-SOLID = Market(offers=9, voters=5, last=TODAY)
+SOLID = MarketOffers(offers=9, voters=5, last=TODAY)
 SLICE = "h100-sxm-80gb-mig-3g.40gb"
 
 
-def priced(name: str, usd: str, market: Market | None = SOLID, spot: str | None = None) -> GpuType:
+def priced(name: str, usd: str, market: MarketOffers | None = SOLID, spot: str | None = None) -> GpuType:
     other = None if spot is None else Price(Decimal(spot), "test", market=market)
     return replace(TYPES[name], price=Price(Decimal(usd), "test", other, market))
 
@@ -74,11 +74,11 @@ def test_a_price_that_somebody_wrote_down_is_believed_whatever_its_age() -> None
 @pytest.mark.parametrize(("voters", "thin"), [(0, True), (1, True), (2, True), (3, False), (None, False)])
 def test_one_or_two_voters_are_thin(voters: int | None, thin: bool) -> None:  # noqa: FBT001 - a parameter of the test
     expected = [("ThinPrice", "l4-24gb")] if thin else []
-    assert doubts(priced("l4-24gb", "0.42", Market(voters=voters))) == expected
+    assert doubts(priced("l4-24gb", "0.42", MarketOffers(voters=voters))) == expected
 
 
 def test_a_thin_price_says_how_many_voted_and_whether_it_was_moved() -> None:
-    market = Market(voters=2, basis=PriceBasis.CLAMPED)
+    market = MarketOffers(voters=2, basis=PriceBasis.CLAMPED)
     (remark,) = remarks_on([priced("l4-24gb", "0.42", market)], TODAY)
     assert remark == PriceRemark(
         PriceDoubt.THIN_PRICE, "l4-24gb", CapacityType.ON_DEMAND, (("voters", 2), ("clamped", 1))
@@ -113,14 +113,14 @@ def test_spot_above_the_price_on_demand_is_doubtful() -> None:
 
 def test_doubts_about_spot_are_left_out_where_no_spot_price_is_used() -> None:
     gpu = replace(
-        priced("l4-24gb", "0.42"), price=Price(Decimal(1), "t", Price(Decimal(2), "t", market=Market(voters=1)))
+        priced("l4-24gb", "0.42"), price=Price(Decimal(1), "t", Price(Decimal(2), "t", market=MarketOffers(voters=1)))
     )
     assert doubts(gpu) == [("SpotCostsMore", "l4-24gb"), ("ThinPrice", "l4-24gb")]
     assert doubts(gpu, capacities=[CapacityType.ON_DEMAND]) == []
 
 
 def test_a_slice_speaks_for_its_card_once() -> None:
-    thin = replace(priced("h100-sxm-80gb", "3", Market(voters=1)))
+    thin = replace(priced("h100-sxm-80gb", "3", MarketOffers(voters=1)))
     assert thin.price is not None
     mig = TYPES[SLICE].mig
     assert mig is not None

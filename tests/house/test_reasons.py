@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from plimsoll.decision.supervisor import Step
+from plimsoll.decision.supervisor import PassStep
 from plimsoll.domain.decisions.proposals import ProposalReason
 from plimsoll.domain.decisions.terms import DoubtKind
 from plimsoll.domain.engines.failures import StartFailure
@@ -38,7 +38,7 @@ KINDS = (
     StartFailure,
     DecisionReason,
     Obstacle,
-    Step,
+    PassStep,
     ConditionReason,
     EventReason,
     ProposalReason,
@@ -66,7 +66,7 @@ def bare() -> set[str]:
 
 
 def test_no_reason_is_a_bare_text() -> None:
-    assert bare() <= {step.value for step in Step}
+    assert bare() <= {step.value for step in PassStep}
 
 
 def test_every_word_is_documented() -> None:

@@ -17,7 +17,7 @@ from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, R
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 from plimsoll.placement.plan import plan
 from plimsoll.placement.transition.hypothesis import Plan
-from plimsoll.rebalance.decide import Decided, decide
+from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState
 from plimsoll.rebalance.signals.traffic import Rate, Traffic
@@ -90,9 +90,9 @@ def _waiting(pool: PlannedPool) -> Pool:
     return Pool(pool.name, pool.target, PoolState.ACTIVE, pool.generation, pool.replicas)
 
 
-def turns(plan: Plan, wishes: dict[ObjectKey, str]) -> tuple[Plan, dict[ObjectKey, Decided]]:
+def turns(plan: Plan, wishes: dict[ObjectKey, str]) -> tuple[Plan, dict[ObjectKey, LoopResult]]:
     """All deployments take their turn as in a pass."""
-    done: dict[ObjectKey, Decided] = {}
+    done: dict[ObjectKey, LoopResult] = {}
     for key in plan.decisions:
         about = plan.what_if(key)
         done[key] = decide(situation(about.tenant.request.replicas, wishes[key]), about)

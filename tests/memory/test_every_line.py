@@ -9,7 +9,7 @@ from math import prod
 
 from plimsoll.adapters.catalog import catalogued_models, load_model_facts
 from plimsoll.cli.answers.cache_words import cache_sentence
-from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.types import answers
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
@@ -42,7 +42,7 @@ def asked(name: str, context: int, requests: int, release: str) -> Request | Non
     facts = load_model_facts(name)
     assert facts is not None
     longest = facts.max_context_tokens if facts.names_context else context
-    found = direct_question(name, Asked(context=min(context, longest), concurrency=requests, engine=release))
+    found = direct_question(name, TypedOptions(context=min(context, longest), concurrency=requests, engine=release))
     return None if found is None else found.request
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.cli.answers.steps import Step, steps
+from plimsoll.cli.answers.steps import FormulaRow, steps
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import (
@@ -66,25 +66,25 @@ def in_release(wanted: Request, minor: int) -> Request:
     return replace(wanted, engine=replace(wanted.engine, version=EngineVersion(0, minor)))
 
 
-def steps_of(wanted: Request, split: Split, card: str = H100) -> tuple[Step, ...]:
+def steps_of(wanted: Request, split: Split, card: str = H100) -> tuple[FormulaRow, ...]:
     settings = engine_settings(wanted, gpu(card), split)
     return steps(Sized(gpu(card), split, settings, estimate(wanted, gpu(card), split, settings)))
 
 
-def lines_before(rows: tuple[Step, ...], total: str) -> int:
+def lines_before(rows: tuple[FormulaRow, ...], total: str) -> int:
     """Sum of the lines between a total and the one before it."""
     end = next(index for index, step in enumerate(rows) if step.is_total and step.label == total)
     start = max(index for index, step in enumerate(rows[:end]) if step.is_total)
     return sum(step.size_bytes or 0 for step in rows[start + 1 : end])
 
 
-def total(rows: tuple[Step, ...], term: str) -> int:
+def total(rows: tuple[FormulaRow, ...], term: str) -> int:
     (found,) = [step.size_bytes for step in rows if step.is_total and step.label == term]
     assert found is not None
     return found
 
 
-def runtime_lines(rows: tuple[Step, ...]) -> list[Step]:
+def runtime_lines(rows: tuple[FormulaRow, ...]) -> list[FormulaRow]:
     """The lines of activations and graphs whose formula makes bytes: not what was measured, nor what was learned."""
     start = next(index for index, step in enumerate(rows) if step.is_total and step.label == "KV cache")
     made = (step for step in rows[start:] if not step.is_total and step.size_bytes is not None)
@@ -182,7 +182,7 @@ def test_learned_activations_are_a_line_among_theirs() -> None:
     assert any((step.label, step.size_bytes) == ("  learned", -3 * MIB) for step in steps_of(taught, Split(1)))
 
 
-def line(wanted: Request, term: str) -> Step:
+def line(wanted: Request, term: str) -> FormulaRow:
     (found,) = [step for step in steps_of(wanted, Split(1)) if step.label.strip() == term and not step.is_total]
     return found
 

@@ -14,7 +14,7 @@ from plimsoll.domain.cluster.host import DISK, HostRoom
 from plimsoll.domain.cluster.node_rules import (
     DRIVER_LABEL,
     Claim,
-    Holder,
+    ClaimHolder,
     Requirement,
     disk_rule,
     driver_rule,
@@ -164,7 +164,7 @@ def test_what_fits_is_a_choice_with_its_working() -> None:
             id="volume",
         ),
         pytest.param(
-            request(node_rules=rules_of([Claim("w", ("ReadWriteOnce",), held_by=(Holder("s", "cpu"),))])),
+            request(node_rules=rules_of([Claim("w", ("ReadWriteOnce",), held_by=(ClaimHolder("s", "cpu"),))])),
             H100,
             1,
             Reason.VOLUME_IN_USE,

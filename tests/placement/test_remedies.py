@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.cluster.gpus import GpuType, Market
+from plimsoll.domain.cluster.gpus import GpuType, MarketOffers
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.outcomes import Fit, Placed, Remedy
 from plimsoll.domain.models.precision import KvPrecision, Precision
@@ -206,8 +206,8 @@ class TestNewGpus:
         wanted, where = request(LLAMA_70B_FP8), fleet(node("l4", L4, 1))
         dear, cheap = gpu(H100, price="9"), gpu("a100-sxm-80gb", price="1")
         assert cheap.price is not None
-        thin = replace(cheap, price=replace(cheap.price, market=Market(voters=2)))
-        solid = replace(cheap, price=replace(cheap.price, market=Market(voters=3)))
+        thin = replace(cheap, price=replace(cheap.price, market=MarketOffers(voters=2)))
+        solid = replace(cheap, price=replace(cheap.price, market=MarketOffers(voters=3)))
         bought = [proposals(wanted, where, (dear, each))[RemedyKind.ADD_GPUS] for each in (cheap, solid, thin)]
         assert [dict(remedy.numbers)["gpu_type"] for remedy in bought] == [cheap.name, cheap.name, H100]
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.rebalance.decide import Decided, decide, kind_of
+from plimsoll.rebalance.decide import LoopResult, decide, kind_of
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
 from plimsoll.rebalance.signals.forecast import STEP_SECONDS, Past, Point, Season, expected_within, season_of, step_of
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.state.decisions import Keep, Wait
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
@@ -69,7 +69,7 @@ def _course(seed: int) -> Iterator[dict[str, Any]]:
         memory = found.memory
         if not isinstance(found.decision, Keep | Wait) and policy.mode is Mode.AUTO:
             kind = kind_of(found.decision)
-            history = history.recorded(Mark(now, kind))
+            history = history.recorded(ChangeRecord(now, kind))
             replicas += {ChangeKind.ADD: 1, ChangeKind.REMOVE: -1}.get(kind, 0)
         now += dice.choice((15.0, 60.0, 240.0))
 
@@ -162,11 +162,13 @@ def _policy(dice: Random) -> RebalancePolicy:
 
 
 def _history(dice: Random) -> ChangeHistory:
-    marks = (Mark(NOW - dice.uniform(0, 5000), dice.choice(tuple(ChangeKind))) for _ in range(dice.randint(0, 3)))
+    marks = (
+        ChangeRecord(NOW - dice.uniform(0, 5000), dice.choice(tuple(ChangeKind))) for _ in range(dice.randint(0, 3))
+    )
     return ChangeHistory(tuple(sorted(marks, key=lambda mark: mark.at)))
 
 
-def _said(found: Decided) -> dict[str, Any]:
+def _said(found: LoopResult) -> dict[str, Any]:
     decision = found.decision
     said: dict[str, Any] = {"decision": type(decision).__name__, "reason": decision.reason, "kind": found.kind}
     if not isinstance(decision, Keep | Wait):

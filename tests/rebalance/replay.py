@@ -12,7 +12,7 @@ from plimsoll.rebalance.signals.load import summarize
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.decisions import AddReplica, LoopDecision, RemoveReplica
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
@@ -145,7 +145,9 @@ class Replay:
             else:
                 self._pods.remove(max(self._pods, key=lambda pod: pod.ready_at))
         self.changes.append((t, change))
-        self.history = self.history.recorded(Mark(START + t, kind_of(change), change.reason.value, len(self._pods)))
+        self.history = self.history.recorded(
+            ChangeRecord(START + t, kind_of(change), change.reason.value, len(self._pods))
+        )
 
     def _situation(self, t: float) -> Situation:
         now, ready = START + t, self._ready(t)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.rebalance.law.capacity import Limit, ReplicaModel, capacity_of, times_of
+from plimsoll.rebalance.law.capacity import ConcurrencyLimit, ReplicaModel, capacity_of, times_of
 from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import replica_model
 from tests.support.tables import examples
@@ -24,23 +24,23 @@ def lengths(prompt: float = 1000, output: float = 200, cached: float = 0) -> Len
     return Lengths(prompt, output, cached, prompt + output / 2)
 
 
-LIMITED: dict[Limit, tuple[ReplicaModel, Lengths]] = {
-    Limit.KV_CACHE: (replica_model(kv_tokens=20_000), lengths()),
-    Limit.BATCH: (replica_model(max_sequences=8), lengths()),
-    Limit.TOKEN_TIME: (replace(MODEL, slo=Slo(None, 0.012)), lengths()),
-    Limit.FIRST_TOKEN_TIME: (replace(MODEL, slo=Slo(0.15, None)), lengths()),
+LIMITED: dict[ConcurrencyLimit, tuple[ReplicaModel, Lengths]] = {
+    ConcurrencyLimit.KV_CACHE: (replica_model(kv_tokens=20_000), lengths()),
+    ConcurrencyLimit.BATCH: (replica_model(max_sequences=8), lengths()),
+    ConcurrencyLimit.TOKEN_TIME: (replace(MODEL, slo=Slo(None, 0.012)), lengths()),
+    ConcurrencyLimit.FIRST_TOKEN_TIME: (replace(MODEL, slo=Slo(0.15, None)), lengths()),
 }
 EVERY_LIMIT = pytest.mark.parametrize(("limit", "case"), LIMITED.items(), ids=[each.value for each in LIMITED])
 
 
 @EVERY_LIMIT
-def test_the_limit_is_named(limit: Limit, case: tuple[ReplicaModel, Lengths]) -> None:
+def test_the_limit_is_named(limit: ConcurrencyLimit, case: tuple[ReplicaModel, Lengths]) -> None:
     assert capacity_of(*case).limit is limit
 
 
 @EVERY_LIMIT
 def test_a_replica_carries_less_of_longer_requests_and_on_a_slower_engine(
-    limit: Limit, case: tuple[ReplicaModel, Lengths]
+    limit: ConcurrencyLimit, case: tuple[ReplicaModel, Lengths]
 ) -> None:
     model, usual = case
     now = capacity_of(model, usual).per_second
@@ -59,13 +59,13 @@ def test_a_request_takes_its_first_token_and_one_time_per_token_after_it(output:
 
 
 @EVERY_LIMIT
-def test_more_of_what_limits_carries_more(limit: Limit, case: tuple[ReplicaModel, Lengths]) -> None:
+def test_more_of_what_limits_carries_more(limit: ConcurrencyLimit, case: tuple[ReplicaModel, Lengths]) -> None:
     model, usual = case
     wider = {
-        Limit.KV_CACHE: replace(model, kv_tokens=2 * model.kv_tokens),
-        Limit.BATCH: model.limited(StepLimits(sequences=2 * model.limits.sequences)),
-        Limit.TOKEN_TIME: replace(model, slo=Slo(None, 0.02)),
-        Limit.FIRST_TOKEN_TIME: replace(model, slo=Slo(0.3, None)),
+        ConcurrencyLimit.KV_CACHE: replace(model, kv_tokens=2 * model.kv_tokens),
+        ConcurrencyLimit.BATCH: model.limited(StepLimits(sequences=2 * model.limits.sequences)),
+        ConcurrencyLimit.TOKEN_TIME: replace(model, slo=Slo(None, 0.02)),
+        ConcurrencyLimit.FIRST_TOKEN_TIME: replace(model, slo=Slo(0.3, None)),
     }[limit]
     assert capacity_of(wider, usual).per_second > capacity_of(model, usual).per_second
 
@@ -112,7 +112,7 @@ def test_the_cache_that_requests_hold_limits_whatever_their_lengths() -> None:
 def test_room_for_chance_stays_free_below_a_hard_limit() -> None:
     for sequences in (4, 16, 256):
         found = capacity_of(replica_model(kv_tokens=10**8, max_sequences=sequences), lengths(100, 100))
-        assert found.limit is Limit.BATCH
+        assert found.limit is ConcurrencyLimit.BATCH
         assert found.running + math.sqrt(found.running) <= sequences
         assert found.running >= sequences / 4
 

@@ -18,7 +18,7 @@ from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.places.elsewhere import SLOW_MOVE_SECONDS
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep, Move
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
@@ -100,11 +100,12 @@ def test_of_cheaper_places_the_cheapest_one_with_room_for_all_replicas_is_taken(
 NOT_NOW: dict[str, Situation] = {
     "a request waits": calm(replace(CALM, waiting=2)),
     "too few looks": replace(calm(), memory=replace(calm().memory, looks=looks(0.5, seconds=120, now=DUE))),
-    "something was changed": replace(calm(), history=ChangeHistory((Mark(DUE - 300, ChangeKind.ADD),))),
+    "something was changed": replace(calm(), history=ChangeHistory((ChangeRecord(DUE - 300, ChangeKind.ADD),))),
     "a replica starts": calm(replicas=1, ready=1, new_replicas=1),
     "a promise is missed": calm(replace(CALM, token_seconds=0.2)),
     "it had to leave a slow place": replace(
-        calm(), history=ChangeHistory((Mark(HOUR_AGO, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value),))
+        calm(),
+        history=ChangeHistory((ChangeRecord(HOUR_AGO, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value),)),
     ),
     "it has looked just now": serving(runs(H100), CALM, now=DUE + 20),
 }
@@ -116,7 +117,7 @@ def test_the_price_moves_nothing_while_anything_else_happens(situation: Situatio
 
 
 def test_a_day_after_a_move_for_a_promise_the_price_counts_again() -> None:
-    mark = Mark(DUE - SLOW_MOVE_SECONDS - 1, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value)
+    mark = ChangeRecord(DUE - SLOW_MOVE_SECONDS - 1, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value)
     assert isinstance(decide(replace(calm(), history=ChangeHistory((mark,))), h100(L40S_NODE)).decision, Move)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.rebalance.decide import Decided, decide, kind_of
+from plimsoll.rebalance.decide import LoopResult, decide, kind_of
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState
@@ -23,7 +23,7 @@ from plimsoll.rebalance.state.decisions import (
     Retune,
     Wait,
 )
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, pod, replica_model, summary
@@ -36,7 +36,7 @@ LONG_ENOUGH = enough_for(1, 600)
 AWAY = LoadSummary(SignalState.UNAVAILABLE)
 
 
-def made(*loads: Serves, **changed: Any) -> Decided:
+def made(*loads: Serves, **changed: Any) -> LoopResult:
     where = situation(*(loads or (EASY, EASY)), **changed)
     return decide(where, room_for_all(where.placement.replicas))
 
@@ -47,7 +47,7 @@ def said(*loads: Serves, **changed: Any) -> tuple[type[LoopDecision], DecisionRe
 
 
 def marks(*changes: tuple[float, ChangeKind]) -> ChangeHistory:
-    return ChangeHistory(tuple(Mark(NOW - age, kind) for age, kind in changes))
+    return ChangeHistory(tuple(ChangeRecord(NOW - age, kind) for age, kind in changes))
 
 
 def test_off_means_off() -> None:

@@ -13,7 +13,7 @@ from plimsoll.placement.demands.pools import Tenant
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, DiagnosisKind
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, Wait
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
@@ -195,7 +195,7 @@ def test_pressure_is_served_while_people_are_asked(policy: RebalancePolicy) -> N
 
 
 def test_a_move_is_within_the_bounds() -> None:
-    spent = ChangeHistory(tuple(Mark(NOW - 700 - age, ChangeKind.MOVE) for age in range(AUTO.changes_per_hour)))
+    spent = ChangeHistory(tuple(ChangeRecord(NOW - 700 - age, ChangeKind.MOVE) for age in range(AUTO.changes_per_hour)))
     where = on(promised(), ONE_L40S, node("a", A100, 2))
     held = decide(slow(promised(), history=spent), where)
     assert (type(held.decision), held.decision.reason) == (Wait, DecisionReason.HOURLY_BUDGET_SPENT)
@@ -206,7 +206,7 @@ def test_after_such_a_move_new_replicas_go_where_the_others_are() -> None:
     moved = runs(A100, slo=PROMISE)
     pressed = replace(FAST, kv_usage=0.99, token_seconds=0.015)
     where = on(moved, node("l", L40S, 8), node("a", A100, 8, held=1))
-    history = ChangeHistory((Mark(NOW - 7000, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value, 1),))
+    history = ChangeHistory((ChangeRecord(NOW - 7000, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value, 1),))
     after = decide(serving(moved, pressed, history=history), where)
     assert (type(after.decision), place_after(after)) == (AddReplica, {(A100, 1): 2})
 

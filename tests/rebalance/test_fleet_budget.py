@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.state.allowance import FleetBudget, Scope, Spent, counted
-from plimsoll.rebalance.state.history import HOUR_SECONDS, ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import HOUR_SECONDS, ChangeHistory, ChangeKind, ChangeRecord
 
 NOW = 1_700_000_000.0
 CHAT, SEARCH = ObjectKey("chat", "a"), ObjectKey("search", "a")
@@ -19,7 +19,7 @@ FORGED = 10_000
 
 
 def moves(count: int, *, at: float = NOW, kind: ChangeKind = ChangeKind.MOVE) -> ChangeHistory:
-    return ChangeHistory(tuple(Mark(at, kind) for _ in range(count)))
+    return ChangeHistory(tuple(ChangeRecord(at, kind) for _ in range(count)))
 
 
 def budget(bound: int, histories: dict[ObjectKey, ChangeHistory]) -> FleetBudget:
@@ -28,10 +28,10 @@ def budget(bound: int, histories: dict[ObjectKey, ChangeHistory]) -> FleetBudget
 
 def test_moves_and_changes_of_settings_of_the_last_hour_count_and_nothing_else() -> None:
     ages = {ChangeKind.MOVE: 0.0, ChangeKind.RETUNE: 3599.0, ChangeKind.ADD: 1.0, ChangeKind.REMOVE: 1.0}
-    history = ChangeHistory(tuple(Mark(NOW - age, kind) for kind, age in ages.items()))
+    history = ChangeHistory(tuple(ChangeRecord(NOW - age, kind) for kind, age in ages.items()))
     assert counted(history, NOW) == 2
     assert counted(history, NOW + 1) == 1, "an hour has passed since the change of settings"
-    assert counted(ChangeHistory((Mark(NOW + 9999, ChangeKind.MOVE),)), NOW) == 1, "a clock was set back"
+    assert counted(ChangeHistory((ChangeRecord(NOW + 9999, ChangeKind.MOVE),)), NOW) == 1, "a clock was set back"
 
 
 def test_the_last_change_of_an_hour_is_made_and_the_next_one_waits_with_both_numbers() -> None:
@@ -99,7 +99,7 @@ def lived_through(bound: int, wishes: Sequence[Wish], forged: ChangeHistory) -> 
         if not approved and FleetBudget.of(bound, histories.items(), now).spent(key) is not None:
             continue
         kind = ChangeKind.RETUNE if name % 2 else ChangeKind.MOVE
-        histories[key] = history.recorded(Mark(now, kind))
+        histories[key] = history.recorded(ChangeRecord(now, kind))
         if not approved:
             made.append((now, key))
     return made

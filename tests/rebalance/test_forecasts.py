@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.decide import Decided, decide, kind_of
+from plimsoll.rebalance.decide import LoopResult, decide, kind_of
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.figures import live_figures
 from plimsoll.rebalance.signals.forecast import Season, step_of
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, RemoveReplica, Retune
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves, replica_model
@@ -37,7 +37,7 @@ def where(*loads: Serves, course: Season | None, **changed: Any) -> Situation:
     return situation(*found, load=load, **{"memory": MEMORY} | changed)
 
 
-def made(*loads: Serves, course: Season | None, **changed: Any) -> Decided:
+def made(*loads: Serves, course: Season | None, **changed: Any) -> LoopResult:
     facts = where(*loads, course=course, **changed)
     return decide(facts, room_for_all(facts.placement.replicas))
 
@@ -110,12 +110,12 @@ def test_a_replica_that_the_rise_will_need_is_not_removed_and_else_it_is() -> No
 
 
 def test_after_a_rise_that_did_not_come_the_replica_goes() -> None:
-    added = ChangeHistory((Mark(NOW - 901, ChangeKind.ADD, DecisionReason.RISE_EXPECTED.value, 3),))
+    added = ChangeHistory((ChangeRecord(NOW - 901, ChangeKind.ADD, DecisionReason.RISE_EXPECTED.value, 3),))
     three = (replace(EASY, rate=0.2 * CAPACITY),) * 3
     usual = season(1.0, current=3 * 0.2 * CAPACITY, today=0.6)
     decided = made(*three, course=usual, history=added, policy=replace(AUTO, cooldown_seconds=1800))
     assert isinstance(decided.decision, RemoveReplica)
-    young = ChangeHistory((Mark(NOW - 899, ChangeKind.ADD, DecisionReason.RISE_EXPECTED.value, 3),))
+    young = ChangeHistory((ChangeRecord(NOW - 899, ChangeKind.ADD, DecisionReason.RISE_EXPECTED.value, 3),))
     waits = made(*three, course=usual, history=young, policy=replace(AUTO, cooldown_seconds=1800))
     assert waits.decision.reason is DecisionReason.COOLING_DOWN
 

@@ -11,7 +11,7 @@ from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import SignalState
-from plimsoll.rebalance.signals.tracks import Line
+from plimsoll.rebalance.signals.tracks import TimeSeries
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod
 
 
@@ -96,4 +96,4 @@ def test_an_empty_or_unknown_queue_changes_nothing(queue: GatewayQueue | None) -
 def test_an_empty_queue_is_known_all_the_time() -> None:
     assert queue_of([scrapes(0, 0, newest=NOW - 30)], NOW).known_until == math.inf
     assert queue_of([scrapes(2, 0, newest=NOW - 30), scrapes(1)], NOW).known_until == NOW - 30
-    assert GatewayQueue(SignalState.FRESH, (Line([NOW], [1.0]),)).known_until == NOW
+    assert GatewayQueue(SignalState.FRESH, (TimeSeries([NOW], [1.0]),)).known_until == NOW

@@ -15,7 +15,7 @@ from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.state.allowance import Allowance, Opening, Scope, Spent
 from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
@@ -41,7 +41,7 @@ TWO_OF_TWO = PlacementState(replicas=2, ready=2, kv_capacity_tokens=1, budget_by
 
 def situation(*changes: tuple[float, ChangeKind], policy: RebalancePolicy = POLICY, **placement: Any) -> Situation:
     """Two ready replicas, and changes of these ages in seconds."""
-    history = ChangeHistory(tuple(Mark(NOW - age, kind) for age, kind in changes))
+    history = ChangeHistory(tuple(ChangeRecord(NOW - age, kind) for age, kind in changes))
     state = replace(TWO_OF_TWO, **placement)
     return Situation(DeclaredNeed(0, 0), state, LoadSummary(SignalState.FRESH), history, NOW, policy)
 
@@ -271,9 +271,9 @@ def test_what_people_are_asked_about_is_proposed_at_any_time(allowance: Allowanc
     assert held_back(RETUNE, allowed(allowance, ASKS)) is not None, "it is carried out without an approval"
 
 
-def forecast_added(age: float, *others: Mark) -> Situation:
+def forecast_added(age: float, *others: ChangeRecord) -> Situation:
     """Two ready replicas, of which a forecast added one so many seconds ago; a start-up takes 50 s."""
-    mark = Mark(NOW - age, ChangeKind.ADD, DecisionReason.RISE_EXPECTED.value)
+    mark = ChangeRecord(NOW - age, ChangeKind.ADD, DecisionReason.RISE_EXPECTED.value)
     where = situation(policy=replace(POLICY, cooldown_seconds=2000))
     return replace(where, history=ChangeHistory((*others, mark)), memory=LoopMemory(startup_seconds=50.0))
 
@@ -286,7 +286,7 @@ def test_what_a_forecast_added_goes_once_its_arrivals_should_have_come() -> None
 
 
 def test_what_arrivals_added_cools_down_as_ever_next_to_a_forecast() -> None:
-    usual = Mark(NOW - 1999, ChangeKind.ADD, DecisionReason.ARRIVALS_EXCEED_CAPACITY.value)
+    usual = ChangeRecord(NOW - 1999, ChangeKind.ADD, DecisionReason.ARRIVALS_EXCEED_CAPACITY.value)
     found = (("wanted", "SustainedSlack"), ("seconds", 1999), ("bound_seconds", 2000))
     assert held(REMOVE, forecast_added(1500, usual)) == (DecisionReason.COOLING_DOWN, found)
 

@@ -10,7 +10,7 @@ from plimsoll.rebalance.state.history import (
     REVERSAL_SECONDS,
     ChangeHistory,
     ChangeKind,
-    Mark,
+    ChangeRecord,
 )
 
 NOW = 1_800_000_000.0
@@ -20,14 +20,14 @@ ROLL_BACK = ChangeKind.ROLL_BACK
 
 def history(*changes: tuple[float, ChangeKind]) -> ChangeHistory:
     """Changes of these ages in seconds."""
-    return ChangeHistory(tuple(Mark(NOW - age, kind) for age, kind in changes))
+    return ChangeHistory(tuple(ChangeRecord(NOW - age, kind) for age, kind in changes))
 
 
 def recorded(*changes: tuple[float, ChangeKind]) -> ChangeHistory:
     """The same, recorded one after another."""
     found = ChangeHistory()
     for age, kind in changes:
-        found = found.recorded(Mark(NOW - age, kind))
+        found = found.recorded(ChangeRecord(NOW - age, kind))
     return found
 
 

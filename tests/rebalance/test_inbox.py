@@ -19,8 +19,8 @@ from plimsoll.rebalance.inbox import (
     Board,
     PendingProposals,
     Posted,
-    Refusal,
     Standing,
+    StandingRejection,
     Vote,
     VoteOutcome,
     board_of,
@@ -178,7 +178,7 @@ def test_a_rejection_holds_until_the_proposal_would_have_ended() -> None:
     stands = posted("a")
     at = pending(stands, vote("a", approves=False, reason="no budget"))
     answered = at.heard(AnsweredProposals(), NOW)
-    assert answered.refusals == (Refusal("a", "alex", "no budget", stands.expires, 1),)
+    assert answered.refusals == (StandingRejection("a", "alex", "no budget", stands.expires, 1),)
     assert answered.refuses("a")
     assert not answered.refuses("b")
     assert at.outcome(at.votes[0], answered, NOW) is VoteOutcome.REJECTED
@@ -188,7 +188,7 @@ def test_a_rejection_holds_until_the_proposal_would_have_ended() -> None:
 
 
 def test_a_rejection_ends_with_the_spec_that_it_was_about() -> None:
-    answered = AnsweredProposals((Refusal("a", "alex", "", NOW + 60, 1),))
+    answered = AnsweredProposals((StandingRejection("a", "alex", "", NOW + 60, 1),))
     assert pending().heard(answered, NOW).refuses("a")
     assert not pending(generation=2).heard(answered, NOW).refuses("a")
 
@@ -227,7 +227,7 @@ def test_the_work_for_each_answer_does_not_grow_with_their_number() -> None:
 def test_a_later_approval_lifts_the_rejection() -> None:
     approval = vote("a", ago=1.0)
     at = pending(posted("a"), vote("a", approves=False, ago=10.0, outcome="Rejected"), approval)
-    answered = AnsweredProposals((Refusal("a", "alex", "", NOW + 60, 1),))
+    answered = AnsweredProposals((StandingRejection("a", "alex", "", NOW + 60, 1),))
     assert at.approval(answered, "a", NOW) == approval
     assert answered.with_carried_out(approval) == AnsweredProposals((), (approval.uid,))
 
@@ -280,7 +280,7 @@ def test_what_was_proposed_before_the_last_change_is_withdrawn_also_by_another_p
 
 
 def test_a_rejected_proposal_is_not_made_again_and_shows_its_state() -> None:
-    answered = AnsweredProposals((Refusal("a", "alex", "", NOW + 60, 1),))
+    answered = AnsweredProposals((StandingRejection("a", "alex", "", NOW + 60, 1),))
     assert board(pending(), "a", answered=answered) == Board()
     assert board(pending(posted("a")), "a", answered=answered).kept == (("a", Standing.REJECTED),)
 

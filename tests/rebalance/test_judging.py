@@ -13,7 +13,7 @@ from plimsoll.rebalance.signals.forecast import LEAST_STARTUP_SECONDS, Point, Se
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState
 from plimsoll.rebalance.signals.traffic import Lengths
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Look, LoopMemory
 from tests.support.engine_loads import NOW, replica_model
 from tests.support.live_situations import BUSY, EASY, loads_of, situation
@@ -123,6 +123,6 @@ def test_replicas_that_start_no_quicker_than_that_need_a_forecast() -> None:
 def test_a_forecast_takes_no_removal_back() -> None:
     memory = LoopMemory(startup_seconds=600.0)
     for age, is_provided in ((599, False), (601, True)):
-        history = ChangeHistory((Mark(NOW - age, ChangeKind.REMOVE),))
+        history = ChangeHistory((ChangeRecord(NOW - age, ChangeKind.REMOVE),))
         look = judged(situation(EASY, EASY, load=rising(), memory=memory, history=history))
         assert (wish_in(look).need is Need.RISE) is is_provided

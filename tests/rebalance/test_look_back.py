@@ -11,7 +11,7 @@ from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.idle import Quiet
 from plimsoll.rebalance.signals.look_back import quiet_before
 from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
-from plimsoll.rebalance.signals.tracks import Line
+from plimsoll.rebalance.signals.tracks import TimeSeries
 from plimsoll.rebalance.state.memory import LoopMemory
 from tests.support.engine_loads import NOW, Serves, moments, track
 
@@ -28,7 +28,7 @@ def signals(load: Serves = NOBODY, times: list[float] | None = None, served_at: 
 
 def queue(*values: float, times: list[float] | None = None) -> GatewayQueue:
     at = times or TIMES
-    return GatewayQueue(SignalState.FRESH, (Line(at, [0.0] * (len(at) - len(values)) + list(values)),))
+    return GatewayQueue(SignalState.FRESH, (TimeSeries(at, [0.0] * (len(at) - len(values)) + list(values)),))
 
 
 def test_half_an_hour_without_a_request_is_known_in_the_first_turn() -> None:

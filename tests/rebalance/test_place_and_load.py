@@ -10,9 +10,9 @@ import pytest
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.placement.transition.hypothesis import WhatIf
-from plimsoll.rebalance.decide import Decided, decide
+from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Wait
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import Situation
 from tests.support import live_situations as live
@@ -23,7 +23,7 @@ from tests.support.world_plans import planned
 
 PRESSING = Serves(rate=1.0, kv_usage=0.99, running=250)
 CALM = Serves(rate=1.0)
-SPENT = ChangeHistory(tuple(Mark(NOW - 700 - age, ChangeKind.MOVE) for age in range(AUTO.changes_per_hour)))
+SPENT = ChangeHistory(tuple(ChangeRecord(NOW - 700 - age, ChangeKind.MOVE) for age in range(AUTO.changes_per_hour)))
 
 
 def outgrown(*loads: Serves, **changed: Any) -> Situation:
@@ -39,7 +39,7 @@ def runs(replicas: int = 1) -> WhatIf:
     return planned([tenant(wanted, pool(L40S, replicas=replicas))], where).what_if(wanted.key)
 
 
-def after(decided: Decided) -> dict[str, int]:
+def after(decided: LoopResult) -> dict[str, int]:
     assert decided.proposal is not None
     return {share.target.gpu_type: share.replicas for share in decided.proposal.after}
 

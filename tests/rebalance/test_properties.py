@@ -11,14 +11,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.decide import Decided, decide, kind_of
+from plimsoll.rebalance.decide import LoopResult, decide, kind_of
 from plimsoll.rebalance.guard import BOUND_REASONS
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, PodState, SignalState
 from plimsoll.rebalance.signals.traffic import Lengths, Rate, Traffic
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
-from plimsoll.rebalance.state.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
@@ -84,7 +84,7 @@ policies = st.builds(
     reversals_per_hour=st.integers(0, 2),
     cooldown_seconds=st.sampled_from([0, 10, 60, 600]),
 )
-marks = st.builds(Mark, st.floats(NOW - 8000, NOW + 100), st.sampled_from(ChangeKind))
+marks = st.builds(ChangeRecord, st.floats(NOW - 8000, NOW + 100), st.sampled_from(ChangeKind))
 histories = st.builds(
     ChangeHistory, st.lists(marks, max_size=6).map(lambda found: tuple(sorted(found, key=lambda mark: mark.at)))
 )
@@ -242,7 +242,7 @@ class Deployment:
     history: ChangeHistory = field(default_factory=ChangeHistory)
     memory: LoopMemory = field(default_factory=LoopMemory)
 
-    def turn(self, step: Step) -> Decided:
+    def turn(self, step: Step) -> LoopResult:
         """Take one turn, and carry out what it decides."""
         self.now += step.seconds
         if step.restarts:
@@ -255,7 +255,9 @@ class Deployment:
         found = decide(where, room_for_all(self.replicas))
         self.memory = found.memory
         if isinstance(found.decision, CHANGES):
-            self.history = self.history.recorded(Mark(self.now, kind_of(found.decision), found.decision.reason.value))
+            self.history = self.history.recorded(
+                ChangeRecord(self.now, kind_of(found.decision), found.decision.reason.value)
+            )
         if isinstance(found.decision, AddReplica):
             self.replicas += found.decision.count
         if isinstance(found.decision, RemoveReplica):

@@ -15,12 +15,12 @@ from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
-from plimsoll.rebalance.decide import Decided, decide, shares_of
+from plimsoll.rebalance.decide import LoopResult, decide, shares_of
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import Situation
 from tests.support import live_situations as live
@@ -57,7 +57,7 @@ def idle(replicas: int, ready: int = 2) -> Situation:
 PRESSED = situation(PRESSING)
 WAITING = situation(QUEUED)
 UNKNOWN = LoadSummary(SignalState.MISSING)
-JUST_ADDED = ChangeHistory((Mark(NOW - 1, ChangeKind.ADD),))
+JUST_ADDED = ChangeHistory((ChangeRecord(NOW - 1, ChangeKind.ADD),))
 
 
 def running(replicas: int = 1, observed: tuple[ObservedCapacity, ...] = ()) -> Tenant:
@@ -278,16 +278,16 @@ def test_where_a_larger_limit_does_not_help_replicas_are_added(changed: dict[str
 def test_after_a_restart_of_all_engines_a_larger_limit_waits_and_nothing_is_added_meanwhile() -> None:
     """It is in the bounds that a removal is in as well."""
     where = about(eight_at_a_time(), fleet(node("h", H100, 2, held=1)))
-    restarted = ChangeHistory((Mark(NOW - 60, ChangeKind.RETUNE),))
+    restarted = ChangeHistory((ChangeRecord(NOW - 60, ChangeKind.RETUNE),))
     held = decide(filled(history=restarted), where)
     assert not isinstance(held.decision, Retune)
-    spent = ChangeHistory(tuple(Mark(NOW - 700 - age, ChangeKind.MOVE) for age in range(AUTO.changes_per_hour)))
+    spent = ChangeHistory(tuple(ChangeRecord(NOW - 700 - age, ChangeKind.MOVE) for age in range(AUTO.changes_per_hour)))
     assert not isinstance(decide(filled(history=spent), where).decision, Retune)
 
 
 def queue_at_wider_engines(since: float, **changed: Any) -> Situation:
     """Engines got a limit of 64 a while ago, and as many requests wait at each as before."""
-    history = ChangeHistory((Mark(NOW - since, ChangeKind.RETUNE),))
+    history = ChangeHistory((ChangeRecord(NOW - since, ChangeKind.RETUNE),))
     return live.situation(
         replace(FILLED, waiting=6), history=history, model=replica_model(max_sequences=64), most_sequences=64, **changed
     )
@@ -308,7 +308,7 @@ def test_a_queue_brings_no_replica_while_engines_get_a_larger_limit(changed: dic
 WITH_TOY: tuple[Remedy, ...] = (one_to_spare, *REMEDIES)
 
 
-def ready_ones(decided: Decided) -> int:
+def ready_ones(decided: LoopResult) -> int:
     assert decided.proposal is not None
     return sum(each.replicas for each in decided.proposal.after)
 

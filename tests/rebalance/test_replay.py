@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.rebalance.signals.metrics import EngineSample
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, LoopDecision, RemoveReplica
-from plimsoll.rebalance.state.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.policy import RebalancePolicy
 from tests.rebalance.replay import MOST, STEP_SECONDS, Replay, spoiled
 from tests.support.tables import every_case
@@ -21,7 +21,7 @@ POLICY = RebalancePolicy(min_replicas=1, max_replicas=10)
 def through_text(history: ChangeHistory) -> ChangeHistory:
     """Return the history after a restart: the written part."""
     read = json.loads(json.dumps(asdict(history)))["changes"]
-    return ChangeHistory(tuple(Mark(**each | {"kind": ChangeKind(each["kind"])}) for each in read))
+    return ChangeHistory(tuple(ChangeRecord(**each | {"kind": ChangeKind(each["kind"])}) for each in read))
 
 
 def most_in_an_hour(times: list[float]) -> int:

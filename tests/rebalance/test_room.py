@@ -15,7 +15,7 @@ from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Decision, as_it_is
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import Room, WhatIf
-from plimsoll.rebalance.decide import Decided, decide
+from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Wait
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
@@ -59,7 +59,7 @@ def pressed(replicas: int = 1, **changes: object) -> Situation:
     return live.situation(*replicas * (PRESSING,), model=None, **changes)  # type: ignore[arg-type]
 
 
-def asks(where: Situation, made: Proposal | None = None, asked: list[int] | None = None) -> Decided:
+def asks(where: Situation, made: Proposal | None = None, asked: list[int] | None = None) -> LoopResult:
     return decide(where, with_others(no_room(where.placement.replicas), made, asked))
 
 

@@ -23,7 +23,7 @@ from plimsoll.rebalance.decide import decide, kind_of
 from plimsoll.rebalance.guard import ONE_STEP_SECONDS, may_change_step
 from plimsoll.rebalance.law.capacity import model_of
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Retune, Wait
-from plimsoll.rebalance.state.history import STEP_AGAIN_SECONDS, STEP_REASONS, ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import STEP_AGAIN_SECONDS, STEP_REASONS, ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
@@ -188,7 +188,7 @@ def test_without_room_for_one_more_replica_the_step_waits() -> None:
 
 
 def after(seconds: float, kind: ChangeKind = ChangeKind.MOVE, reason: str = "", now: float = NOW) -> ChangeHistory:
-    return ChangeHistory((Mark(now - seconds, kind, reason),))
+    return ChangeHistory((ChangeRecord(now - seconds, kind, reason),))
 
 
 @pytest.mark.parametrize(("kind", "load"), [(L40S, DOCUMENTS), (H100, PROMPTS)])
@@ -228,12 +228,12 @@ def test_a_change_of_the_step_is_remembered_for_as_long_as_it_counts() -> None:
     history = after(0, ChangeKind.RETUNE, SMALLER.value)
     for minutes in range(5, 24 * 60, 5):
         kind = ChangeKind.ADD if minutes % 10 else ChangeKind.REMOVE
-        history = history.recorded(Mark(NOW + 60 * minutes, kind))
+        history = history.recorded(ChangeRecord(NOW + 60 * minutes, kind))
     assert history.changes[0].reason == SMALLER.value
     assert len(history.changes) < 40, "others are forgotten"
-    later = history.recorded(Mark(NOW + STEP_AGAIN_SECONDS + 1, ChangeKind.ADD))
+    later = history.recorded(ChangeRecord(NOW + STEP_AGAIN_SECONDS + 1, ChangeKind.ADD))
     for index in range(10):
-        later = later.recorded(Mark(NOW + STEP_AGAIN_SECONDS + 100 * index, ChangeKind.REMOVE))
+        later = later.recorded(ChangeRecord(NOW + STEP_AGAIN_SECONDS + 100 * index, ChangeKind.REMOVE))
     assert all(mark.reason != SMALLER.value for mark in later.changes)
 
 
@@ -253,7 +253,7 @@ turns = st.tuples(
 @given(st.sampled_from([L40S, H100]), st.lists(turns, min_size=2, max_size=12))
 def test_no_sequence_of_signals_changes_the_step_to_and_fro(kind: str, taken_turns: list[tuple[Any, ...]]) -> None:
     """Whatever the load is, and whether or not the operator restarts in between."""
-    step, now, history, made = STEP[kind], NOW, ChangeHistory(), list[Mark]()
+    step, now, history, made = STEP[kind], NOW, ChangeHistory(), list[ChangeRecord]()
     policy = replace(AUTO, max_replicas=1, cooldown_seconds=0)
     for seconds, token, (prompt, output), rate, slo, adds in taken_turns:
         now += seconds
@@ -262,10 +262,10 @@ def test_no_sequence_of_signals_changes_the_step_to_and_fro(kind: str, taken_tur
         change = decide(where, about(runs(kind, step), room(kind))).decision
         if is_restep(change):
             assert isinstance(change, Retune)
-            step, mark = change.limits.step_tokens, Mark(now, kind_of(change), change.reason.value)
+            step, mark = change.limits.step_tokens, ChangeRecord(now, kind_of(change), change.reason.value)
             made.append(mark)
             history = history.recorded(mark)
-        history = history.recorded(Mark(now, ChangeKind.ADD)) if adds else history
+        history = history.recorded(ChangeRecord(now, ChangeKind.ADD)) if adds else history
     pairs = list(pairwise(made))
     assert all(later.at - earlier.at >= ONE_STEP_SECONDS for earlier, later in pairs)
     repeated = [later.at - earlier.at for earlier, later in pairs if earlier.reason == later.reason]
@@ -287,7 +287,9 @@ def test_sequences_of_signals_do_change_the_step() -> None:
 def test_what_may_be_changed_depends_on_the_changes_of_the_step_alone(
     marks: list[tuple[float, DecisionReason]], reason: DecisionReason
 ) -> None:
-    made = sorted((Mark(NOW - age, ChangeKind.RETUNE, each.value) for age, each in marks), key=lambda mark: mark.at)
+    made = sorted(
+        (ChangeRecord(NOW - age, ChangeKind.RETUNE, each.value) for age, each in marks), key=lambda mark: mark.at
+    )
     where = replace(live.situation(DOCUMENTS), history=ChangeHistory(tuple(made)))
     own = [mark for mark in made if mark.reason in STEP_REASONS]
     quiet = all(NOW - mark.at >= ONE_STEP_SECONDS for mark in own)

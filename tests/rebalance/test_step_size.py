@@ -10,7 +10,14 @@ from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.placement.options.engine_limits import STEP_SIZES, OtherStep
-from plimsoll.rebalance.law.capacity import Limit, ReplicaModel, capacity_of, decode_seconds, model_of, times_of
+from plimsoll.rebalance.law.capacity import (
+    ConcurrencyLimit,
+    ReplicaModel,
+    capacity_of,
+    decode_seconds,
+    model_of,
+    times_of,
+)
 from plimsoll.rebalance.law.tuning import (
     LEAST_STEP_GAIN,
     NEARLY_ALL,
@@ -89,7 +96,7 @@ def test_where_the_promised_time_per_token_is_missed_no_larger_step_is_taken() -
 
 def test_where_answers_are_the_bottleneck_no_larger_step_is_looked_for() -> None:
     busy = replica(H100, 512, Slo(5, 0.02), kv_tokens=2_000_000)
-    assert capacity_of(busy, ANSWERS).limit is Limit.TOKEN_TIME
+    assert capacity_of(busy, ANSWERS).limit is ConcurrencyLimit.TOKEN_TIME
     assert not is_prefill_bound(busy, ANSWERS)
     assert larger_step(busy, ANSWERS, seen(ANSWERS, 0.01), steps()) is None
 

@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.rebalance.signals import tracks
 from plimsoll.rebalance.signals.metrics import EngineSample
-from plimsoll.rebalance.signals.tracks import NEW_SECONDS, Line, Track
+from plimsoll.rebalance.signals.tracks import NEW_SECONDS, TimeSeries, Track
 from tests.support.tables import every_case
 
 NOW = 1_700_000_000.0
@@ -25,17 +25,17 @@ def counting(*values: float | None, every: float = 15.0, ready_since: float | No
 
 
 def test_between_two_moments_a_line_is_straight_and_outside_of_them_it_is_flat() -> None:
-    line = Line((10.0, 20.0, 40.0), (1.0, 3.0, 2.0))
+    line = TimeSeries((10.0, 20.0, 40.0), (1.0, 3.0, 2.0))
     moments = (0.0, 10.0, 15.0, 20.0, 30.0, 40.0, 99.0)
     assert [line.at(moment) for moment in moments] == [1.0, 1.0, 2.0, 3.0, 2.5, 2.0, 2.0]
 
 
 def test_a_line_of_one_moment_has_one_value() -> None:
-    assert [Line((10.0,), (7.0,)).at(moment) for moment in (0.0, 10.0, 20.0)] == [7.0, 7.0, 7.0]
+    assert [TimeSeries((10.0,), (7.0,)).at(moment) for moment in (0.0, 10.0, 20.0)] == [7.0, 7.0, 7.0]
 
 
 def test_a_line_that_jumps_at_a_moment_has_the_later_value_there() -> None:
-    assert Line((10.0, 10.0, 20.0), (1.0, 5.0, 5.0)).at(10.0) == 5.0
+    assert TimeSeries((10.0, 10.0, 20.0), (1.0, 5.0, 5.0)).at(10.0) == 5.0
 
 
 def test_a_counter_grows_by_what_lies_between_two_moments() -> None:

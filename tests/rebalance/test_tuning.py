@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll.placement.options.engine_limits import STEPS
-from plimsoll.rebalance.law.capacity import Limit, capacity_of
+from plimsoll.rebalance.law.capacity import ConcurrencyLimit, capacity_of
 from plimsoll.rebalance.law.tuning import LEAST_GAIN, after_retune
 from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import replica_model
@@ -30,7 +30,7 @@ def test_the_smallest_number_that_binds_no_more_is_enough() -> None:
     assert tuned is not None
     assert tuned.limits.sequences < 256
     wider = replica_model(kv_tokens=40_000, max_sequences=tuned.limits.sequences)
-    assert capacity_of(wider, USUAL).limit is not Limit.BATCH
+    assert capacity_of(wider, USUAL).limit is not ConcurrencyLimit.BATCH
 
 
 def test_no_more_than_the_engine_could_be_given() -> None:
@@ -41,7 +41,7 @@ def test_no_more_than_the_engine_could_be_given() -> None:
 
 def test_where_something_else_limits_nothing_is_gained() -> None:
     full = replica_model(kv_tokens=5_000, max_sequences=64)
-    assert capacity_of(full, USUAL).limit is Limit.KV_CACHE
+    assert capacity_of(full, USUAL).limit is ConcurrencyLimit.KV_CACHE
     assert after_retune(full, USUAL, 256) is None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.rebalance import why
-from plimsoll.rebalance.law.capacity import Limit
+from plimsoll.rebalance.law.capacity import ConcurrencyLimit
 from plimsoll.rebalance.state.allowance import Scope
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, Retune, Wait
 from plimsoll.rebalance.why import sentence
@@ -69,8 +69,8 @@ def test_one_of_a_thing_is_one_in_every_sentence(reason: DecisionReason) -> None
     assert PLURAL.findall(sentence(Wait(reason, tuple(numbers.items())))) == []
 
 
-@pytest.mark.parametrize("limit", Limit)
-def test_every_limit_has_its_words(limit: Limit) -> None:
+@pytest.mark.parametrize("limit", ConcurrencyLimit)
+def test_every_limit_has_its_words(limit: ConcurrencyLimit) -> None:
     numbers = (*(each for each in KNOWN if each[0] != "limit"), ("limit", limit.value))
     assert "limits it)" in sentence(AddReplica(DecisionReason.ARRIVALS_EXCEED_CAPACITY, numbers))
 

@@ -14,7 +14,7 @@ from plimsoll.rebalance.law.wishes import (
     LONG_QUEUE,
     MOST_FORECAST,
     NORMAL_QUEUE,
-    Load,
+    DeploymentLoad,
     Need,
     Wish,
     wish_of,
@@ -28,8 +28,8 @@ MODEL = replica_model()
 USUAL = Serves()
 
 
-def load(*pods: Serves, **changes: float) -> Load:
-    return Load(traffic(*pods), len(pods), KV_TOKENS, **changes)  # type: ignore[arg-type]
+def load(*pods: Serves, **changes: float) -> DeploymentLoad:
+    return DeploymentLoad(traffic(*pods), len(pods), KV_TOKENS, **changes)  # type: ignore[arg-type]
 
 
 def carried() -> float:
@@ -100,7 +100,7 @@ def test_chance_does_not_change_the_wish() -> None:
             pod("a", USUAL, moments(180), came=lambda at, came=times: 1000.0 + sum(each <= at for each in came))  # type: ignore[misc]
         ).traffic
         assert seen is not None
-        found.append(wish_of(Load(seen, 1, KV_TOKENS), MODEL).replicas)
+        found.append(wish_of(DeploymentLoad(seen, 1, KV_TOKENS), MODEL).replicas)
     assert set(found) == {2}
 
 

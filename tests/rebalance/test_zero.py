@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from plimsoll.placement.transition.hypothesis import WhatIf
-from plimsoll.rebalance.decide import Decided, decide
+from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.signals.gateway import GatewayQueue, with_queue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, RemoveReplica, Wait
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves
@@ -37,7 +37,7 @@ def held(waiting: float) -> GatewayQueue:
 
 def made(
     *loads: Serves, gateway: GatewayQueue | None = EMPTY, what_if: WhatIf | None = None, **changed: Any
-) -> Decided:
+) -> LoopResult:
     load = loads_of(*loads)
     traffic = None if load.traffic is None else with_queue(load.traffic, gateway or GatewayQueue())
     load = replace(load, gateway=gateway, traffic=traffic)
@@ -46,7 +46,7 @@ def made(
     return decide(where, what_if or room_for_all(where.placement.replicas))
 
 
-def asleep(gateway: GatewayQueue | None, **changed: Any) -> Decided:
+def asleep(gateway: GatewayQueue | None, **changed: Any) -> LoopResult:
     load = replace(NOTHING, gateway=gateway)
     usual: dict[str, Any] = {"load": load, "replicas": 0, "settled_since": None, "memory": LoopMemory()}
     return made(**usual | changed)
@@ -102,15 +102,17 @@ def test_a_silent_pod_or_an_outage_is_never_idle() -> None:
 
 
 def test_the_cooldown_and_the_reversals_apply() -> None:
-    added = ChangeHistory((Mark(NOW - 599, ChangeKind.ADD),))
+    added = ChangeHistory((ChangeRecord(NOW - 599, ChangeKind.ADD),))
     assert made(NOBODY, history=added).decision.reason is DecisionReason.COOLING_DOWN
-    woken = [Mark(NOW - 3000, ChangeKind.REMOVE), Mark(NOW - 2900, ChangeKind.ADD)]
+    woken = [ChangeRecord(NOW - 3000, ChangeKind.REMOVE), ChangeRecord(NOW - 2900, ChangeKind.ADD)]
     once = ChangeHistory(tuple(woken))
     assert once.reversals(NOW) == 1
     assert not isinstance(made(NOBODY, history=once).decision, RemoveReplica), "the time is half as long again"
     longer = replace(QUIET, quiet_since=NOW - 1.5 * IDLE_SECONDS)
     assert isinstance(made(NOBODY, history=once, memory=longer).decision, RemoveReplica)
-    twice = ChangeHistory((*woken, Mark(NOW - 2000, ChangeKind.REMOVE), Mark(NOW - 1900, ChangeKind.ADD)))
+    twice = ChangeHistory(
+        (*woken, ChangeRecord(NOW - 2000, ChangeKind.REMOVE), ChangeRecord(NOW - 1900, ChangeKind.ADD))
+    )
     later = replace(QUIET, quiet_since=NOW - 2 * IDLE_SECONDS)
     assert made(NOBODY, history=twice, memory=later).decision.reason is DecisionReason.REVERSALS_SPENT
 

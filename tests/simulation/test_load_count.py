@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
-from plimsoll.simulation.values import Arrival, Request
+from plimsoll.simulation.values import Arrival, SimulatedRequest
 from tests.support.simulated import engine
 
 
 def test_the_load_is_all_that_runs_and_waits() -> None:
     rng, tight = Random(5), engine(kv_tokens=1600, max_num_seqs=6)  # noqa: S311 - a test
-    now, kept = 0.0, list[Request]()
+    now, kept = 0.0, list[SimulatedRequest]()
     for _ in range(300):
-        request = Request(Arrival(now, rng.randint(1, 900), rng.randint(1, 300)))
+        request = SimulatedRequest(Arrival(now, rng.randint(1, 900), rng.randint(1, 300)))
         tight.add(request, now)
         kept.append(request)
         if tight.plan is None:

@@ -9,7 +9,7 @@ import pytest
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.model import Task
-from plimsoll.rebalance.decide import Decided, decide
+from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Retune
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import Situation
@@ -26,7 +26,7 @@ RISE = replace(
     HEAVY, requests_per_second=0.3, burst_factor=10.0, burst_seconds=900, burst_every_seconds=900, minutes=30
 )
 
-Seen = list[tuple[Situation, Decided]]
+Seen = list[tuple[Situation, LoopResult]]
 
 
 def seen_of(workload: Workload, most: int = 5, mode: Mode = Mode.AUTO) -> Seen:

@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.simulation.batch import BLOCK_TOKENS, blocks_of
 from plimsoll.simulation.result import Happening, SimulationResult
-from plimsoll.simulation.run import Kind, Limits
+from plimsoll.simulation.run import ReplicaKind, ReplicaLimits
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.workload import Workload, arrivals
 from tests.support.simulation_runs import HEAVY, LIGHT, kind, policy, simulation_run, with_limits
@@ -18,14 +18,14 @@ LONG = Workload(1.0, 800, 1200, minutes=10)
 """Long answers: requests outgrow the cache while they run."""
 
 
-def with_sequence_slots(number: int) -> Kind:
+def with_sequence_slots(number: int) -> ReplicaKind:
     """A replica whose sequence slots never bind, so that its cache does."""
     return with_limits(kind(), lambda limits: replace(limits, max_num_seqs=number))
 
 
-def with_cache(tokens: int, slots: int = 256) -> Kind:
+def with_cache(tokens: int, slots: int = 256) -> ReplicaKind:
     """A replica with a KV cache of its own."""
-    return with_limits(kind(), lambda limits: Limits(tokens, slots, limits.max_batched_tokens))
+    return with_limits(kind(), lambda limits: ReplicaLimits(tokens, slots, limits.max_batched_tokens))
 
 
 def kinds_of(result: SimulationResult) -> set[Happening]:

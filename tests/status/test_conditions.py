@@ -17,7 +17,7 @@ from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove
 from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
 from plimsoll.status.conditions import Since, conditions
-from plimsoll.status.report import PoolView, Problem, Report
+from plimsoll.status.report import DeploymentProblem, PoolView, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, pool, request
 from tests.support.tables import every_case
@@ -189,12 +189,12 @@ TABLE: list[tuple[str, Report, dict[str, str]]] = [
     ),
     (
         "a field cannot be used",
-        report(None, problem=Problem(ConditionReason.INVALID_SPEC, "spec.precision: ...", permanent=True)),
+        report(None, problem=DeploymentProblem(ConditionReason.INVALID_SPEC, "spec.precision: ...", permanent=True)),
         {"Ready": "False InvalidSpec", "Planned": "False InvalidSpec", "Stalled": "True InvalidSpec"},
     ),
     (
         "the hub does not answer",
-        report(None, problem=Problem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "no answer", permanent=False)),
+        report(None, problem=DeploymentProblem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "no answer", permanent=False)),
         {"Ready": "Unknown ModelSourceUnavailable", "Planned": "Unknown ModelSourceUnavailable"},
     ),
     (

@@ -27,8 +27,8 @@ from plimsoll.placement.demands.failed_moves import MOST_TIMES, Delay
 from plimsoll.placement.demands.pools import Pool, PoolState, pool_name
 from plimsoll.placement.demands.rehoming import MOST_AVOIDED, Rehoming
 from plimsoll.placement.options.total_load import Size
-from plimsoll.rebalance.inbox import AnsweredProposals, Refusal
-from plimsoll.rebalance.state.history import ChangeKind, Mark
+from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
+from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status import decisions, loop, observations, places, writing
 from plimsoll.status.forms import Field, Form, Unusable, number, word
@@ -134,10 +134,10 @@ VALUES: Mapping[str, Drawn] = {
         **{name: optional(texts) for name in ("proposal", "last_change", "diagnosis", "proposal_id")},
         "base_replicas": optional(replicas),
         "target_replicas": optional(replicas),
-        "changes": several(st.builds(Mark, **marks), MAX_CHANGES // 50),
+        "changes": several(st.builds(ChangeRecord, **marks), MAX_CHANGES // 50),
         "learned": optional(st.builds(Learned, **learned)),
         "approved": flags,
-        "answered": st.builds(AnsweredProposals, several(st.builds(Refusal, **refusal)), several(texts)),
+        "answered": st.builds(AnsweredProposals, several(st.builds(StandingRejection, **refusal)), several(texts)),
         "hints": several(texts),
     },
     "MOVE": {"pools": several(texts), "began": times, "due": st.integers(0, 86_400), "spec": texts},

@@ -18,7 +18,7 @@ from plimsoll.placement.demands.clocks import EarlierSettings, MoveClock, Retune
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove
 from plimsoll.placement.demands.pools import Pool, PoolState
 from plimsoll.placement.demands.rehoming import Rehoming
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.places import split_of
 from plimsoll.status.reading import Record, read, record_of, whole_status, with_status
@@ -129,7 +129,7 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     assert record.rehomings == (Rehoming("l4-24gb", Split(1), "InsufficientGpus", at=1_799_996_400.0),)
     kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, "l4-24gb", EngineVersion(0, 32), Split(1, 2), "x")
     assert record.observations == (Seen(Observation(kind, Witness.METRICS, 7, 6, StepLimits(2048, 8)), "s"),)
-    assert record.history == ChangeHistory((Mark(NOW, ChangeKind.ADD, "SustainedQueue", 3),))
+    assert record.history == ChangeHistory((ChangeRecord(NOW, ChangeKind.ADD, "SustainedQueue", 3),))
     assert record.learned == Learned("h100-sxm-80gb-tp1", 1.25, 90.0)
     assert record.move == MoveClock(("l4-24gb-tp1",), 1_799_996_400.0, 1_799_997_300.0, "s")
     delay = Delay("EngineCrashed", "no such file")
@@ -143,7 +143,7 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
 def test_a_move_that_was_taken_back_without_a_turn_of_the_live_loop_is_in_its_history() -> None:
     later = {**FAILED, "at": "2027-01-15T09:00:00Z", "until": "2027-01-15T15:00:00Z"}
     history = read({**GOOD, "failedMoves": [FAILED, later]}).history
-    assert history.changes[1:] == (Mark(NOW + 3600, ChangeKind.ROLL_BACK, "EngineCrashed"),)
+    assert history.changes[1:] == (ChangeRecord(NOW + 3600, ChangeKind.ROLL_BACK, "EngineCrashed"),)
     known = {"at": "2027-01-15T09:00:00Z", "kind": "RollBack", "reason": "EngineCrashed"}
     loop = {**LOOP, "changes": [*LOOP["changes"], known]}
     assert read({**GOOD, "failedMoves": [FAILED, later], "rebalancing": loop}).history == history, "once"
@@ -422,7 +422,7 @@ def test_changes_without_a_time_or_of_an_unknown_kind_are_left_out_of_the_histor
     [known] = LOOP["changes"]
     loop = {**LOOP, "changes": [{**known, "at": "yesterday"}, {**known, "kind": "Guess"}, known]}
     record = read({"rebalancing": loop})
-    assert record.history == ChangeHistory((Mark(NOW, ChangeKind.ADD, "SustainedQueue", 3),))
+    assert record.history == ChangeHistory((ChangeRecord(NOW, ChangeKind.ADD, "SustainedQueue", 3),))
     assert record.learned == Learned("h100-sxm-80gb-tp1", 1.25, 90.0)
 
 

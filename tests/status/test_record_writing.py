@@ -19,12 +19,12 @@ from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.domain.units import GIB, to_rfc3339
 from plimsoll.performance.model import cost
 from plimsoll.placement.options.speed import load_of
-from plimsoll.rebalance.state.history import ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status import writing
 from plimsoll.status.loop import MAX_CHANGES
 from plimsoll.status.reading import Record, read, whole_status
-from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import decision
 from tests.status.test_record_reading import GOOD
@@ -34,7 +34,7 @@ EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
 EARLIER_POSIX = 1_767_225_600.0
 POOL = "h100-sxm-80gb-tp1"
 SELECTOR = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
-BROKEN = Report("llama", 4, 2, problem=Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True))
+BROKEN = Report("llama", 4, 2, problem=DeploymentProblem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True))
 
 
 def written(about: Report, earlier: dict[str, Any] | None = None, now: str = NOW) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def test_what_engines_reported_is_written_field_by_field() -> None:
 
 
 def test_the_live_loop_is_written_field_by_field() -> None:
-    marks = tuple(Mark(EARLIER_POSIX + 0.9 + 60 * number, ChangeKind.MOVE, "R", 2) for number in range(300))
+    marks = tuple(ChangeRecord(EARLIER_POSIX + 0.9 + 60 * number, ChangeKind.MOVE, "R", 2) for number in range(300))
     learned = Learned("p", 1.254, 89.6, output_tokens=211.4)
     loop = RebalancingReport("Keep", "R", "why", "do", 1, 2, marks, "the last", learned, "Healthy")
     changes = [
@@ -210,7 +210,9 @@ def test_the_live_loop_is_written_field_by_field() -> None:
         "lastChange": "the last",
         "learned": {"pool": "p", "tokenTimePercent": 125, "startupSeconds": 90, "outputTokens": 211},
     }
-    bare = RebalancingReport("Keep", "R", "why", changes=(Mark(EARLIER_POSIX, ChangeKind.ADD),), learned=Learned("p"))
+    bare = RebalancingReport(
+        "Keep", "R", "why", changes=(ChangeRecord(EARLIER_POSIX, ChangeKind.ADD),), learned=Learned("p")
+    )
     assert written(serving(rebalancing=bare))["rebalancing"] == {
         "decision": "Keep",
         "reason": "R",

@@ -16,10 +16,10 @@ from plimsoll.domain.public_words import ConditionReason, Reason
 from plimsoll.domain.requests.serving import Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.rehoming import Rehoming
-from plimsoll.rebalance.state.history import ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.reading import read
-from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
 from plimsoll.status.writing import MAX_REJECTIONS, document_of, new_status
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, fleet, gpu, model, node, request
@@ -34,7 +34,7 @@ LIVE = RebalancingReport(
     proposal="3 replicas",
     base_replicas=1,
     target_replicas=3,
-    changes=(Mark(1_767_226_200.0, ChangeKind.ADD, "SustainedKvPressure", 3),),
+    changes=(ChangeRecord(1_767_226_200.0, ChangeKind.ADD, "SustainedKvPressure", 3),),
     last_change="1 to 2 replicas",
     learned=Learned(POOL, 1.25, 90.4),
     diagnosis="KvBound",
@@ -50,7 +50,7 @@ SERVING = report(decision(), pools=(PoolView(POOL, pods=1, ready=1, kv_tokens_re
 NOWHERE = report(decision(request(LLAMA_70B_FP8), fleet(node("l4", L4, 1))))
 UNPRICED = report(decision(where=fleet(node("h", gpu(H100, price=None)))))
 FORCED = report(decision(request(LLAMA_70B, overrides=Overrides(H100, 1, 70 * GIB))))
-BROKEN = report(problem=Problem(ConditionReason.INVALID_SPEC, "spec.precision", permanent=True))
+BROKEN = report(problem=DeploymentProblem(ConditionReason.INVALID_SPEC, "spec.precision", permanent=True))
 SPREAD = report(decision(request(replicas=3), fleet(node("l", L40S, 2), node("h", H100, 1))))
 REPORTS = {
     "serving": SERVING,
@@ -124,7 +124,7 @@ def test_a_served_deployment_shows_what_it_has_and_what_it_costs() -> None:
 def test_the_url_is_there_from_the_plan_on_and_stays_while_a_source_is_down() -> None:
     planned = written(report(decision()))
     assert planned["url"] == "http://llama.ml.svc:8000/v1"
-    down = report(problem=Problem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "no answer", permanent=False))
+    down = report(problem=DeploymentProblem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "no answer", permanent=False))
     assert written(down, planned)["url"] == planned["url"]
     assert "url" not in written(NOWHERE)
     assert "url" not in written(NOWHERE, planned)

@@ -22,7 +22,7 @@ from plimsoll.adapters.cluster.client import (
     PODS,
     PROPOSALS,
     RESOURCE_QUOTAS,
-    Kind,
+    ObjectKind,
     kind_of,
 )
 from plimsoll.app.watch.store import key_of, uid_of
@@ -79,14 +79,14 @@ class ApiInMemory:
     """
 
     clock: Clock
-    objects: dict[tuple[Kind, ObjectKey], Body] = field(default_factory=dict)
+    objects: dict[tuple[ObjectKind, ObjectKey], Body] = field(default_factory=dict)
     writes: list[AuditEvent] = field(default_factory=list)
-    changes: list[tuple[Kind, str, Body]] = field(default_factory=list)
+    changes: list[tuple[ObjectKind, str, Body]] = field(default_factory=list)
     makers: dict[str, str] = field(default_factory=dict)
     trespasses: list[str] = field(default_factory=list)
     version: int = 100
     has_kueue: bool = False
-    _births: Counter[tuple[Kind, ObjectKey]] = field(default_factory=Counter)
+    _births: Counter[tuple[ObjectKind, ObjectKey]] = field(default_factory=Counter)
     _applied: dict[str, Body] = field(default_factory=dict)
 
     def copy(self) -> ApiInMemory:
@@ -94,11 +94,11 @@ class ApiInMemory:
         copied = {name: getattr(self, name).copy() for name in ("objects", "writes", "makers", "_births", "_applied")}
         return ApiInMemory(self.clock, version=self.version, has_kueue=self.has_kueue, **copied)
 
-    def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+    def get(self, kind: ObjectKind, key: ObjectKey) -> Body | None:
         """Return one object; None if it does not exist."""
         return self.objects.get((kind, key))
 
-    def all(self, kind: Kind, namespace: str | None = None) -> list[Body]:
+    def all(self, kind: ObjectKind, namespace: str | None = None) -> list[Body]:
         """Return the objects of a kind, by key."""
         found = sorted(key for each, key in self.objects if each == kind and namespace in (None, key.namespace))
         return [self.objects[kind, key] for key in found]
@@ -112,7 +112,7 @@ class ApiInMemory:
             whole["status"] = before.get("status") or {}
         return self._store(kind, key, whole, user)
 
-    def put_status(self, kind: Kind, key: ObjectKey, status: Mapping[str, Any], user: str = PERSON) -> Body:
+    def put_status(self, kind: ObjectKind, key: ObjectKey, status: Mapping[str, Any], user: str = PERSON) -> Body:
         """Merge something into the status of an object, as a person with too many rights may do."""
         before = self._existing(kind, key)
         merged = {**(before.get("status") or {}), **status}
@@ -132,7 +132,7 @@ class ApiInMemory:
         self._applied[uid_of(stored)] = manifest
         return stored
 
-    def _admitted(self, kind: Kind, body: Body, before: Body | None = None) -> Body:
+    def _admitted(self, kind: ObjectKind, body: Body, before: Body | None = None) -> Body:
         """Return a body as the webhooks let it through."""
         if not self.has_kueue or kind is not DEPLOYMENTS:
             return body
@@ -140,7 +140,7 @@ class ApiInMemory:
             check_update(before, body)
         return defaulted(body)
 
-    def replace_status(self, kind: Kind, known: Mapping[str, Any], status: Mapping[str, Any], user: str) -> Body:
+    def replace_status(self, kind: ObjectKind, known: Mapping[str, Any], status: Mapping[str, Any], user: str) -> Body:
         """Replace the status, if no version came after the one that is known."""
         key = key_of(known)
         before = self._existing(kind, key, uid_of(known))
@@ -148,12 +148,14 @@ class ApiInMemory:
             raise ClusterRefused(f"{kind.plural} {key}", _CONFLICT, "the object has been modified")
         return self._store(kind, key, {**before, "status": dict(status)}, user, "status")
 
-    def patch(self, kind: Kind, key: ObjectKey, uid: str | None, patch: Mapping[str, Any], user: str = PERSON) -> Body:
+    def patch(
+        self, kind: ObjectKind, key: ObjectKey, uid: str | None, patch: Mapping[str, Any], user: str = PERSON
+    ) -> Body:
         """Merge a patch into an object."""
         before = self._existing(kind, key, uid)
         return self._store(kind, key, self._admitted(kind, _merged(before, {}, patch), before), user)
 
-    def delete(self, kind: Kind, key: ObjectKey, uid: str | None = None, user: str = PERSON) -> None:
+    def delete(self, kind: ObjectKind, key: ObjectKey, uid: str | None = None, user: str = PERSON) -> None:
         """Delete an object; what belongs to it goes when the controllers run."""
         before = self._existing(kind, key, uid)
         if kind not in _OF_PEOPLE:
@@ -172,7 +174,7 @@ class ApiInMemory:
         self.objects[EVENTS, key] = event
         self._note(user, "create", "events", key, 201, event)
 
-    def take_changes(self) -> list[tuple[Kind, str, Body]]:
+    def take_changes(self) -> list[tuple[ObjectKind, str, Body]]:
         """Return what a watch that was never interrupted would deliver now."""
         taken, self.changes = self.changes, []
         return taken
@@ -198,7 +200,7 @@ class ApiInMemory:
         if before is not None and user == USER and self.makers[uid_of(before)] != USER:
             self.trespasses.append(f"{what} {before['kind']} {key_of(before)}")
 
-    def _existing(self, kind: Kind, key: ObjectKey, uid: str | None = None) -> Body:
+    def _existing(self, kind: ObjectKind, key: ObjectKey, uid: str | None = None) -> Body:
         found = self.objects.get((kind, key))
         if found is None:
             raise ClusterRefused(f"{kind.plural} {key}", _NOT_FOUND, "not found")
@@ -206,7 +208,9 @@ class ApiInMemory:
             raise ClusterRefused(f"{kind.plural} {key}", _CONFLICT, "another uid")
         return found
 
-    def _store(self, kind: Kind, key: ObjectKey, body: Mapping[str, Any], user: str, subresource: str = "") -> Body:
+    def _store(
+        self, kind: ObjectKind, key: ObjectKey, body: Mapping[str, Any], user: str, subresource: str = ""
+    ) -> Body:
         before = self.objects.get((kind, key))
         if not subresource and kind not in _OF_PEOPLE:
             self._look_who_writes(before, user, "write")
@@ -490,7 +494,7 @@ class InMemoryView:
         label = "plimsoll.dev/deployment"
         return [body for body in found if owner in (None, (body["metadata"].get("labels") or {}).get(label))]
 
-    def _keys(self, plural: str) -> Iterator[tuple[Kind, ObjectKey]]:
+    def _keys(self, plural: str) -> Iterator[tuple[ObjectKind, ObjectKey]]:
         mine = (each for each in self.api.objects if each[0].plural == plural and each[1].namespace == self.namespace)
         return iter(sorted(mine, key=lambda each: each[1]))
 

@@ -9,13 +9,13 @@ from functools import cache
 from typing import Any, cast
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import Cluster, Listing, ObjectKind
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands, Ran
 from plimsoll.console.views.rows import row_of
-from plimsoll.console.views.world import World, pod_of
-from plimsoll.console.visit import Page, Redirect, Tools, View, Visit
+from plimsoll.console.views.world import ClusterView, pod_of
+from plimsoll.console.visit import ConsolePage, Redirect, Tools, View, Visit
 from plimsoll.console.web import page_text
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.fleet_reading import read_fleet
@@ -65,12 +65,12 @@ def chat_pod(name: str = "chat-0", node: str = "l4-0", **status: Any) -> Body:
 
 def world_of(
     *bodies: Body, pods: Sequence[Body] = (), nodes: Sequence[Body] = (H100_NODE, L4_NODE), **more: Any
-) -> World:
+) -> ClusterView:
     """Everything that a person sees of these objects."""
     rows = [row_of(body) for body in bodies]
     fleet = read_fleet(nodes, pods, load_gpu_types())
     held = tuple(pod for body in pods if (pod := pod_of(body)) is not None)
-    return World(revision=1, heard=NOW, rows={row.key: row for row in rows}, pods=held, fleet=fleet, **more)
+    return ClusterView(revision=1, heard=NOW, rows={row.key: row for row in rows}, pods=held, fleet=fleet, **more)
 
 
 @dataclass
@@ -79,12 +79,12 @@ class Answering:
 
     objects: Mapping[str, Body] = field(default_factory=dict)
 
-    async def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> Body | None:
         found = self.objects.get(kind.plural)
         named = {"name": key.name, "namespace": key.namespace}
         return None if found is None else {**found, "metadata": {**found["metadata"], **named}}
 
-    async def list(self, kind: Kind, **_: object) -> Listing:
+    async def list(self, kind: ObjectKind, **_: object) -> Listing:
         return Listing([each for each in (self.objects.get(kind.plural),) if each is not None])
 
     async def may(self, *_: object) -> bool:
@@ -115,7 +115,7 @@ def view_of(path: str, method: str = "GET") -> View:
     return next(view for view in PAGES if (view.path, view.method) == (path, method))
 
 
-def visit_of(view: View, world: World, **how: Any) -> Visit:
+def visit_of(view: View, world: ClusterView, **how: Any) -> Visit:
     """A visit. ``how`` replaces fields of :class:`Visit`; ``settings`` and ``commands`` those of its Tools."""
     tools = Tools(how.pop("settings", ConsoleSettings()), how.pop("commands", Saying()))
     parts = {"namespace": "ml", "name": "chat"}
@@ -135,10 +135,10 @@ def visit_of(view: View, world: World, **how: Any) -> Visit:
 async def opened(view: View, visit: Visit) -> Seen | Redirect:
     """The page with its frame, or where it sends the browser."""
     found = await view.handler(visit)
-    return read_html(page_text(found, visit, visit.path)) if isinstance(found, Page) else found
+    return read_html(page_text(found, visit, visit.path)) if isinstance(found, ConsolePage) else found
 
 
-async def page_of(path: str, world: World, **how: Any) -> Seen:
+async def page_of(path: str, world: ClusterView, **how: Any) -> Seen:
     """The page at a path of the routes."""
     view = view_of(path)
     found = await opened(view, visit_of(view, world, **how))

@@ -19,8 +19,8 @@ from plimsoll.adapters.cluster.client import (
     SECRETS,
     Cluster,
     ClusterRefused,
-    Kind,
     Listing,
+    ObjectKind,
 )
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, NODE_POOLS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
@@ -30,7 +30,7 @@ from plimsoll.app.exports.replaying import replay
 from plimsoll.app.review.looking import OPERATOR_SELECTOR
 from plimsoll.app.review.overlay import stored
 from plimsoll.app.review.reviewing import review
-from plimsoll.app.review.values import Means, Review, WhatIf, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Review, WhatIf
 from plimsoll.app.settings import Settings
 from plimsoll.cli.plans.review import document
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -84,11 +84,11 @@ class FilledCluster(Cluster):
         super().__init__()
         self.office, self.now = office, now
         self.secrets_read = 0
-        self.forbidden: Kind | None = None
+        self.forbidden: ObjectKind | None = None
 
     async def list(
         self,
-        kind: Kind,
+        kind: ObjectKind,
         *,
         labels: str | None = None,
         namespace: str | None = None,
@@ -108,7 +108,7 @@ class FilledCluster(Cluster):
         found = [with_secrets(kind, body) for body in self.office.store.all(kind)]
         return Listing([keep(each) for each in found if namespace in (None, each["metadata"].get("namespace"))])
 
-    async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> Manifest | None:
         """The prices, or a Secret."""
         if kind == SECRETS:
             self.secrets_read += 1
@@ -117,13 +117,13 @@ class FilledCluster(Cluster):
         head = {"name": key.name, "namespace": key.namespace, "annotations": {LAST_APPLIED: f"{CANARY}-prices"}}
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": head, "data": PRICES}
 
-    async def checked(self, kind: Kind, body: Manifest) -> Manifest:
+    async def checked(self, kind: ObjectKind, body: Manifest) -> Manifest:
         """The object as the API server would store it."""
         key = ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"])
         return stored(body, self.office.store.get(kind, key), self.now)
 
 
-def with_secrets(kind: Kind, body: Mapping[str, Any]) -> Body:
+def with_secrets(kind: ObjectKind, body: Mapping[str, Any]) -> Body:
     """An object as the API server has it: with fields that the store has left out, and secrets in them."""
     found: Body = copy.deepcopy({name: value for name, value in body.items() if name != RECORD})
     head = found["metadata"]
@@ -246,18 +246,20 @@ def _foreign_pod(name: str, node: str, requests: Mapping[str, str]) -> Body:
     return {"apiVersion": "v1", "kind": "Pod", **_named(name, "acme-jobs", **pod)}
 
 
-def _add(office: Office, kind: Kind, body: Body) -> None:
+def _add(office: Office, kind: ObjectKind, body: Body) -> None:
     office.version += 1
     body["metadata"]["resourceVersion"] = str(office.version)
     office.store.observe(kind, "ADDED", body)
 
 
-def wish(cluster: FilledCluster, index: int, **spec: Any) -> Wish:
+def wish(cluster: FilledCluster, index: int, **spec: Any) -> DeploymentWish:
     """The manifest of a live object with another spec. None leaves a field out."""
     body = cluster.office.store.all(INFERENCE_DEPLOYMENTS)[index]
     head = {name: body["metadata"][name] for name in ("name", "namespace")}
     other = {name: value for name, value in {**body["spec"], **spec}.items() if value is not None}
-    return Wish("file", {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": head, "spec": other})
+    return DeploymentWish(
+        "file", {"apiVersion": body["apiVersion"], "kind": body["kind"], "metadata": head, "spec": other}
+    )
 
 
 async def text_from(cluster: FilledCluster, folder: Path, *, hash_names: bool = False) -> str:
@@ -271,14 +273,14 @@ async def snapshot_of(cluster: FilledCluster, folder: Path, *, hash_names: bool 
 
 
 async def live_review(
-    cluster: FilledCluster, folder: Path, wishes: Sequence[Wish], what_if: tuple[WhatIf, ...] = ()
+    cluster: FilledCluster, folder: Path, wishes: Sequence[DeploymentWish], what_if: tuple[WhatIf, ...] = ()
 ) -> Review:
     """The review on the cluster."""
     return await review(cluster, wishes, Means(folder, what_if=what_if), {}, cluster.now)
 
 
 async def replayed(
-    cluster: FilledCluster, folder: Path, wishes: Sequence[Wish], what_if: tuple[WhatIf, ...] = ()
+    cluster: FilledCluster, folder: Path, wishes: Sequence[DeploymentWish], what_if: tuple[WhatIf, ...] = ()
 ) -> Review:
     """The review on the cluster's snapshot."""
     return await replay(await snapshot_of(cluster, folder), wishes, Means(folder, what_if=what_if))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused, NotLeading
-from plimsoll.app.election.leadership import Candidate, Elector, LeaseHeld
+from plimsoll.app.election.leadership import Elector, LeaseCandidate, LeaseHeld
 from plimsoll.app.election.lease_times import USUAL, LeaseTimes
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -117,7 +117,7 @@ class Process:
         self.elector = Elector(
             self,
             KEY,
-            Candidate(self.name, self.version, self.settings),
+            LeaseCandidate(self.name, self.version, self.settings),
             waits=self.waits,
             times=self.times,
             clock=lambda: self.world.now + self.origin,

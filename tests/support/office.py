@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out, new_store
-from plimsoll.adapters.cluster.client import Kind
+from plimsoll.adapters.cluster.client import ObjectKind
 from plimsoll.app.plan.passes import Passes, PassResult
 from plimsoll.app.watch.store import Store
 from plimsoll.domain.cluster.gpus import GpuType
@@ -55,7 +55,7 @@ class Office:
             carry_out(self.store, self.make().desired, self.version)
         return self.make()
 
-    def change(self, kind: Kind, index: int, change: Callable[[dict[str, Any]], object]) -> None:
+    def change(self, kind: ObjectKind, index: int, change: Callable[[dict[str, Any]], object]) -> None:
         """Bring a new version of one object, as a watch does."""
         self.version += 1
         body = _copied(self.store.all(kind)[index])

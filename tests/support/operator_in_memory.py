@@ -15,8 +15,8 @@ from plimsoll.adapters.cluster.client import (
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     Cluster,
-    Kind,
     Listing,
+    ObjectKind,
 )
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.cluster.secrets import read_entry
@@ -74,12 +74,12 @@ class Client:
 
     api: ApiInMemory
     trouble: Callable[[], Trouble | None]
-    refused: Callable[[Kind], PlimsollError | None] = lambda _: None
+    refused: Callable[[ObjectKind], PlimsollError | None] = lambda _: None
     is_dead: bool = False
 
     async def list(
         self,
-        kind: Kind,
+        kind: ObjectKind,
         *,
         labels: str | None = None,
         namespace: str | None = None,
@@ -98,7 +98,7 @@ class Client:
         ]
         return Listing(found, self.api.version)
 
-    async def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> Body | None:
         """Return one object; None if it does not exist."""
         await self._go_on()
         refusal = self.refused(kind)
@@ -110,18 +110,18 @@ class Client:
         """Server-side apply."""
         return await self._write(lambda: self.api.apply(manifest, USER))
 
-    async def put_status(self, kind: Kind, known: Mapping[str, Any], status: Mapping[str, Any]) -> Body:
+    async def put_status(self, kind: ObjectKind, known: Mapping[str, Any], status: Mapping[str, Any]) -> Body:
         """Replace the whole status of a version."""
         return await self._write(lambda: self.api.replace_status(kind, known, status, USER))
 
     async def scale(
-        self, kind: Kind, key: ObjectKey, uid: str, replicas: int, metadata: Mapping[str, Any] | None = None
+        self, kind: ObjectKind, key: ObjectKey, uid: str, replicas: int, metadata: Mapping[str, Any] | None = None
     ) -> Body:
         """Set the number of replicas, and fields of the metadata."""
         patch = {"metadata": dict(metadata or {}), "spec": {"replicas": replicas}}
         return await self._write(lambda: self.api.patch(kind, key, uid, patch, USER))
 
-    async def delete(self, kind: Kind, key: ObjectKey, uid: str) -> None:
+    async def delete(self, kind: ObjectKind, key: ObjectKey, uid: str) -> None:
         """Delete exactly this object; it is no error if it is gone."""
         try:
             await self._write(lambda: self.api.delete(kind, key, uid, USER))
@@ -187,7 +187,7 @@ class OperatorInMemory:
     warm: Sequence[tuple[str, str]] = ()
     warm_claims: Sequence[ObjectKey] = ()
     trouble: Callable[[], Trouble | None] = lambda: None
-    refused: Callable[[Kind], PlimsollError | None] = lambda _: None
+    refused: Callable[[ObjectKind], PlimsollError | None] = lambda _: None
     settings: Settings = field(default_factory=Settings)
     client: Client = field(init=False)
     store: Store = field(init=False)

@@ -12,7 +12,7 @@ from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.demands.pools import Tenant, pool_name
 from plimsoll.placement.transition.hypothesis import Plan, WhatIf
-from plimsoll.rebalance.decide import Decided
+from plimsoll.rebalance.decide import LoopResult
 from plimsoll.rebalance.law.capacity import model_of
 from plimsoll.rebalance.places.elsewhere import moment_of
 from plimsoll.rebalance.state.memory import Look, LoopMemory
@@ -75,7 +75,7 @@ def serving(
     return live.situation(*loads, memory=learned if memory is None else memory, now=now, **facts | changed)
 
 
-def place_after(decided: Decided) -> dict[tuple[str, int], int]:
+def place_after(decided: LoopResult) -> dict[tuple[str, int], int]:
     """Return the replicas by GPU type and degree that a change leads to."""
     assert decided.proposal is not None
     return {

@@ -8,7 +8,7 @@ from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.reading.deployments import declared_replicas
 from plimsoll.app.watch.store import Body
-from plimsoll.decision.deployment import Asked, Deployment, Identity, Placed, Writes
+from plimsoll.decision.deployment import Asked, Deployment, Identity, PlacedPools, Writes
 from plimsoll.decision.outcome import Observed, Outcome, Ready
 from plimsoll.decision.spec_digests import digests_of
 from plimsoll.decision.surroundings import Surroundings
@@ -40,11 +40,11 @@ def deployment_of(
     writes: Writes | None = None,
     **placed: Any,
 ) -> Deployment:
-    """A deployment with this object, what it asks for, and what is placed of it (the fields of ``Placed``)."""
+    """A deployment with this object, what it asks for, and what is placed of it (the fields of ``PlacedPools``)."""
     body = inference_deployment_body("chat") if body is None else body
     record = record_of(body)
     asked = Asked(resource, request=request, replicas=declared_replicas(body, record))
-    return Deployment(identity_of(body, key), record, Placed(around, **placed), asked, writes or Writes())
+    return Deployment(identity_of(body, key), record, PlacedPools(around, **placed), asked, writes or Writes())
 
 
 def outcome_of(deployment: Deployment | None = None, **found: Any) -> Outcome:

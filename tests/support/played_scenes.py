@@ -21,7 +21,7 @@ from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.rebalance.figures import LiveFigures
-from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
 from testbed.engine_counters import Counters
 from testbed.engine_metrics import Engine
 from testbed.engine_page import exposition
@@ -104,7 +104,7 @@ class Scene:
         found = {CHAT: Report(CHAT.name, 1, 1, planned, pools=(view,), rebalancing=live)}
         if self.problem is None:
             return found
-        problem = Problem(self.problem, "", permanent=True)
+        problem = DeploymentProblem(self.problem, "", permanent=True)
         return found | {ObjectKey("serving", "mail"): Report("mail", 1, 1, problem=problem)}
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
-from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, Kind
+from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, ObjectKind
 from plimsoll.app.plan.inbox import ProposalInbox
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.watch.store import Store, key_of
@@ -32,7 +32,7 @@ class ProposalServer:
         head = self._stamped(f"apply {manifest['metadata']['name']}", manifest)
         return {**manifest, "metadata": {**head, "uid": f"uid-{head['name']}"}}
 
-    async def put_status(self, kind: Kind, approval: Body, status: Mapping[str, Any]) -> Body:
+    async def put_status(self, kind: ObjectKind, approval: Body, status: Mapping[str, Any]) -> Body:
         """Store the status of an approval."""
         key = key_of(approval)
         known = self.store.get(kind, key)
@@ -41,7 +41,7 @@ class ProposalServer:
         head = self._stamped(f"status {key.name} {status['state']}", known)
         return {**known, "metadata": head, "status": dict(status)}
 
-    async def delete(self, kind: Kind, key: ObjectKey, uid: str) -> None:
+    async def delete(self, kind: ObjectKind, key: ObjectKey, uid: str) -> None:
         """Delete either."""
         known = self.store.get(kind, key)
         assert known is not None

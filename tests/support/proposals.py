@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 from typing import Any, cast
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
-from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import Cluster, Listing, ObjectKind
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import ClusterView
 from plimsoll.console.visit import Tools, Visit
 from plimsoll.console.web import page_text
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -78,17 +78,17 @@ class FakeCluster:
     created: list[dict[str, Any]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
-    async def get(self, kind: Kind, key: ObjectKey) -> dict[str, Any] | None:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> dict[str, Any] | None:
         self._ask(f"get {kind.plural}")
         found = (body for body in self.objects.get(kind.plural, ()) if body["metadata"]["name"] == key.name)
         return next(found, None)
 
-    async def list(self, kind: Kind, *, namespace: str) -> Listing:
+    async def list(self, kind: ObjectKind, *, namespace: str) -> Listing:
         assert namespace == "ml"
         self._ask(f"list {kind.plural}")
         return Listing(self.objects.get(kind.plural, []))
 
-    async def may(self, verb: str, kind: Kind, key: ObjectKey) -> bool:
+    async def may(self, verb: str, kind: ObjectKind, key: ObjectKey) -> bool:
         self._ask(f"may {verb} {kind.plural} {key}")
         return verb not in self.lacking
 
@@ -112,7 +112,7 @@ def visit_of(
     *,
     allow: bool = True,
     form: Mapping[str, str] | None = None,
-    world: World | None = None,
+    world: ClusterView | None = None,
     person: str = "alex",
     **query: str,
 ) -> Visit:
@@ -122,7 +122,7 @@ def visit_of(
         query={key: (value,) for key, value in query.items()},
         parts={"namespace": "ml", "name": name},
         person=person,
-        world=world or World(),
+        world=world or ClusterView(),
         cluster=cast("Cluster", cluster),
         tools=Tools(ConsoleSettings(allow_approvals=allow)),
         now=NOW,

@@ -9,22 +9,24 @@ from random import Random
 from benchmarks.rebalance.running import run
 from benchmarks.rebalance.step_seconds import times_of
 from benchmarks.rebalance.values import EngineSpec, Outcome, Policy, Scenario, View
-from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.values import Arrival, Request
+from plimsoll.simulation.engine import SimulatedEngine
+from plimsoll.simulation.values import Arrival, SimulatedRequest
 
 SPEC = EngineSpec("meta-llama/Llama-3.1-8B-Instruct", "h100-sxm-80gb", 1, 400_000, 256, 8192, hourly_price=6.88)
 """An 8B model on one H100: a prompt of 1,000 tokens takes about 30 ms, a token about 8 ms."""
 
 
-def engine(kv_tokens: int = 400_000, max_num_seqs: int = 256, max_batched_tokens: int = 8192) -> Engine:
+def engine(kv_tokens: int = 400_000, max_num_seqs: int = 256, max_batched_tokens: int = 8192) -> SimulatedEngine:
     """An idle engine."""
     spec = replace(SPEC, kv_tokens=kv_tokens, max_num_seqs=max_num_seqs, max_batched_tokens=max_batched_tokens)
-    return Engine(spec, times_of(SPEC))
+    return SimulatedEngine(spec, times_of(SPEC))
 
 
-def serve(served: Engine, *arrivals: Arrival, watch: Callable[[Engine], None] = lambda _: None) -> list[Request]:
+def serve(
+    served: SimulatedEngine, *arrivals: Arrival, watch: Callable[[SimulatedEngine], None] = lambda _: None
+) -> list[SimulatedRequest]:
     """Serve requests that all come at the time 0. ``watch`` sees the engine before the end of each plan."""
-    requests = [Request(arrival) for arrival in arrivals]
+    requests = [SimulatedRequest(arrival) for arrival in arrivals]
     for request in requests:
         served.add(request, 0.0)
     served.begin(0.0)

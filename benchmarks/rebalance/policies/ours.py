@@ -21,7 +21,7 @@ from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app.settings import Settings
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.decision.turns import Running, Standing, Turn, take_turn
+from plimsoll.decision.turns import LoopTurn, Running, Standing, take_turn
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Option, Split, Target
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, StepLimits
@@ -60,7 +60,7 @@ class Ours:
     spec: InferenceDeploymentSpec
     standing: Standing
     tick_seconds: float = field(default_factory=lambda: Settings().signals_seconds)
-    turn: Turn | None = None
+    turn: LoopTurn | None = None
     looks_back: bool = True
     _season: tuple[float, Season | None] = (-math.inf, None)
 

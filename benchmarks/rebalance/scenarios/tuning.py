@@ -10,7 +10,7 @@ from benchmarks.rebalance.demand import Demand, constant, ramps, sine, steps, tu
 from benchmarks.rebalance.engines import engine_spec, rate_with_kv, sustained_rate
 from benchmarks.rebalance.scenarios.situation import Group, Situation
 from benchmarks.rebalance.values import EngineSpec, Scenario
-from plimsoll.simulation.values import Fault, FaultKind
+from plimsoll.simulation.values import FaultKind, InjectedFault
 
 MODEL = ("Qwen/Qwen3-32B", "h100-sxm-80gb", 2)
 ENGINE = engine_spec(*MODEL)
@@ -135,7 +135,7 @@ def _of_others() -> Iterator[Situation]:
             seconds=HOUR,
             start_replicas=2,
             arrivals=drawn(Stream(bursts, USUAL)),
-            faults=(Fault(FaultKind.NO_ROOM, 1500, 1200),),
+            faults=(InjectedFault(FaultKind.NO_ROOM, 1500, 1200),),
         ),
         "two bursts; another model has taken all GPUs that were given back when the second one comes, for five minutes",
         rises=(600, 2400),
@@ -151,7 +151,7 @@ def _faulty() -> Iterator[Situation]:
             seconds=HOUR,
             start_replicas=2,
             arrivals=drawn(Stream(shortage, USUAL)),
-            faults=(Fault(FaultKind.NO_ROOM, 240, 1260),),
+            faults=(InjectedFault(FaultKind.NO_ROOM, 240, 1260),),
         ),
         "no GPU is free while demand is high, then demand drops: are the pending replicas taken back?",
     )
@@ -162,7 +162,7 @@ def _faulty() -> Iterator[Situation]:
             seconds=2400,
             start_replicas=2,
             arrivals=drawn(Stream(climb, USUAL)),
-            faults=(Fault(FaultKind.NO_METRICS, 700, 300),),
+            faults=(InjectedFault(FaultKind.NO_METRICS, 700, 300),),
         ),
         "Prometheus is silent for five minutes while demand rises",
     )
@@ -173,7 +173,7 @@ def _faulty() -> Iterator[Situation]:
             seconds=4800,
             start_replicas=3,
             arrivals=drawn(Stream(zero, USUAL)),
-            faults=(Fault(FaultKind.STALE_POD, 600, 600), Fault(FaultKind.NOT_A_NUMBER, 1800, 600)),
+            faults=(InjectedFault(FaultKind.STALE_POD, 600, 600), InjectedFault(FaultKind.NOT_A_NUMBER, 1800, 600)),
         ),
         "the samples of one pod stop, then they are NaN, then there is no traffic for 15 minutes",
         rises=(3900,),
@@ -185,7 +185,7 @@ def _faulty() -> Iterator[Situation]:
             seconds=HOUR,
             start_replicas=2,
             arrivals=drawn(Stream(stuck, USUAL)),
-            faults=(Fault(FaultKind.STUCK_STARTS, 0, HOUR, replicas=1),),
+            faults=(InjectedFault(FaultKind.STUCK_STARTS, 0, HOUR, replicas=1),),
         ),
         "the first replica that is added never gets ready: are the others added?",
         rises=(300,),

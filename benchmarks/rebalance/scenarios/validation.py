@@ -11,7 +11,7 @@ from benchmarks.rebalance.engines import engine_spec, sustained_rate
 from benchmarks.rebalance.scenarios.situation import Group, Situation
 from benchmarks.rebalance.traces import Replay
 from benchmarks.rebalance.values import EngineSpec, Scenario
-from plimsoll.simulation.values import Fault, FaultKind, Routing
+from plimsoll.simulation.values import FaultKind, InjectedFault, Routing
 
 TRACE_ENGINE = engine_spec("Qwen/Qwen3-32B", "h100-sxm-80gb", 2)
 SMALL = engine_spec("meta-llama/Llama-3.1-8B-Instruct", "l40s-48gb", 1)
@@ -158,9 +158,9 @@ def _of_the_large_model() -> Iterator[Situation]:
             start_replicas=3,
             arrivals=drawn(Stream(steady, ASSISTANT)),
             faults=(
-                Fault(FaultKind.NOT_A_NUMBER, 500, 400),
-                Fault(FaultKind.NO_METRICS, 1400, 600),
-                Fault(FaultKind.STUCK_STARTS, 2700, 2700, replicas=1),
+                InjectedFault(FaultKind.NOT_A_NUMBER, 500, 400),
+                InjectedFault(FaultKind.NO_METRICS, 1400, 600),
+                InjectedFault(FaultKind.STUCK_STARTS, 2700, 2700, replicas=1),
             ),
         ),
         "NaN, then ten minutes without Prometheus, then a step for which the first new replica never gets ready",

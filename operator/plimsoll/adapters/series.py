@@ -33,7 +33,7 @@ _COMPONENTS = {KV_CACHE: "kv"}
 
 
 @dataclass(frozen=True, slots=True)
-class Series(Generic[T]):
+class ObjectMetric(Generic[T]):
     """One metric of all objects: its name, its help text, the labels after namespace and name, and its values."""
 
     name: str
@@ -53,7 +53,7 @@ class Series(Generic[T]):
 class ObjectSeries(Collector, Generic[T]):
     """The metrics of ``objects``. A scrape reads ``objects`` once: it sees one pass."""
 
-    def __init__(self, series: Sequence[Series[T]]) -> None:
+    def __init__(self, series: Sequence[ObjectMetric[T]]) -> None:
         self.objects: Mapping[ObjectKey, T] = MappingProxyType({})
         self._series = series
 
@@ -130,16 +130,18 @@ def _pools(report: Report) -> Sequence[PlannedPool]:
     return () if report.decision is None else report.decision.pools
 
 
-OF_REPORTS: tuple[Series[Report], ...] = (
-    Series("plimsoll_estimated_gpu_memory_bytes", "Estimated memory of one GPU.", ("component",), _memory),
-    Series("plimsoll_planned_replicas", "Replicas planned.", ("gpu_type",), _replicas),
-    Series("plimsoll_unplaced_replicas", "Replicas without a place.", (), _missing),
-    Series("plimsoll_placement_rejections", "Candidates not taken.", ("reason",), _rejections),
-    Series("plimsoll_problems", "Objects that cannot be planned.", ("reason",), _problem),
-    Series("plimsoll_waiting_proposals", "Changes of the live loop that wait for approval.", (), _waiting),
-    Series("plimsoll_predicted_kv_cache_tokens", "KV tokens of one replica by the estimate.", ("pool",), _predicted),
-    Series("plimsoll_reported_kv_cache_tokens", "KV tokens of one replica by its engine.", ("pool",), _reported),
-    Series(
+OF_REPORTS: tuple[ObjectMetric[Report], ...] = (
+    ObjectMetric("plimsoll_estimated_gpu_memory_bytes", "Estimated memory of one GPU.", ("component",), _memory),
+    ObjectMetric("plimsoll_planned_replicas", "Replicas planned.", ("gpu_type",), _replicas),
+    ObjectMetric("plimsoll_unplaced_replicas", "Replicas without a place.", (), _missing),
+    ObjectMetric("plimsoll_placement_rejections", "Candidates not taken.", ("reason",), _rejections),
+    ObjectMetric("plimsoll_problems", "Objects that cannot be planned.", ("reason",), _problem),
+    ObjectMetric("plimsoll_waiting_proposals", "Changes of the live loop that wait for approval.", (), _waiting),
+    ObjectMetric(
+        "plimsoll_predicted_kv_cache_tokens", "KV tokens of one replica by the estimate.", ("pool",), _predicted
+    ),
+    ObjectMetric("plimsoll_reported_kv_cache_tokens", "KV tokens of one replica by its engine.", ("pool",), _reported),
+    ObjectMetric(
         "plimsoll_estimate_error_ratio",
         "Predicted over reported KV tokens, less one: above 0 too much was promised.",
         ("pool",),
@@ -148,17 +150,17 @@ OF_REPORTS: tuple[Series[Report], ...] = (
 )
 
 
-def _live(name: str, text: str, value: Callable[[LiveFigures], float | None]) -> Series[LiveFigures]:
+def _live(name: str, text: str, value: Callable[[LiveFigures], float | None]) -> ObjectMetric[LiveFigures]:
     """Return a metric of the live loop with one value for each object; None leaves the object out."""
 
     def values(figures: LiveFigures) -> Values:
         found = value(figures)
         return {} if found is None else {(): found}
 
-    return Series(name, text, (), values)
+    return ObjectMetric(name, text, (), values)
 
 
-OF_FIGURES: tuple[Series[LiveFigures], ...] = (
+OF_FIGURES: tuple[ObjectMetric[LiveFigures], ...] = (
     _live("plimsoll_live_arrivals_per_second", "Requests that arrive.", lambda each: each.arrivals),
     _live(
         "plimsoll_live_expected_arrivals_per_second",
@@ -209,7 +211,7 @@ OF_FIGURES: tuple[Series[LiveFigures], ...] = (
         "Longest start-up of a replica that was seen.",
         lambda each: each.startup_seconds,
     ),
-    Series(
+    ObjectMetric(
         "plimsoll_live_decision",
         "1 for the last decision of the live loop.",
         ("decision", "reason", "diagnosis"),

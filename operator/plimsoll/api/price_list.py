@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from plimsoll.api.gpu_names import did_you_mean
-from plimsoll.domain.cluster.gpus import CapacityType, Market, Price, PriceBasis
+from plimsoll.domain.cluster.gpus import CapacityType, MarketOffers, Price, PriceBasis
 from plimsoll.domain.errors import shortened
 from plimsoll.domain.units import counted
 
@@ -150,7 +150,7 @@ def _row(header: list[str], cells: list[str], line: int, source: str, known: Col
     read = partial(_optional, given)
     capacity = read("capacity_type", CapacityType, f"write one of {kinds}") or CapacityType.ON_DEMAND
     origin = given.get("source", "")[:_LONGEST_SOURCE]
-    market = Market(
+    market = MarketOffers(
         offers=read("offers", _count, "write a whole number"),
         voters=read("voters", _count, "write a whole number"),
         first=read("date_from", date.fromisoformat, "write a date such as 2026-08-21"),
@@ -189,7 +189,7 @@ def _usd(text: str) -> Decimal:
     return value
 
 
-def _words(source: str, market: Market) -> str:
+def _words(source: str, market: MarketOffers) -> str:
     """Return the source of a price in a few words: the list, the votes behind the figure, and the newest day."""
     numbers = ((market.voters, "vote"), (market.offers, "offer"))
     votes = " of ".join(counted(number, noun) for number, noun in numbers if number is not None)

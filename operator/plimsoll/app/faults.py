@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from plimsoll.app.backoff import Backoff
-from plimsoll.decision.supervisor import Step, error_words, fault_problem
+from plimsoll.decision.supervisor import PassStep, error_words, fault_problem
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 logger = logging.getLogger("plimsoll.faults")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ObjectFault:
     """The latest exception of one object."""
 
-    step: Step
+    step: PassStep
     generation: int
     error: str
 
-    def problem(self) -> Problem:
+    def problem(self) -> DeploymentProblem:
         """The problem that the object's conditions report."""
         return fault_problem(self.step, self.error)
 
@@ -41,23 +41,23 @@ class Faults:
 
     count: Callable[[str], None]
     backoff: Backoff = field(default_factory=Backoff)
-    _by_uid: dict[str, Fault] = field(default_factory=dict)
+    _by_uid: dict[str, ObjectFault] = field(default_factory=dict)
 
-    def standing(self, uid: str, generation: int) -> Fault | None:
+    def standing(self, uid: str, generation: int) -> ObjectFault | None:
         """The fault that blocks an object now; None if there is none, or if a retry is due."""
         fault = self._by_uid.get(uid)
         if fault is None or fault.generation != generation or self.backoff.is_due(uid):
             return None
         return fault
 
-    def latest(self, uid: str, generation: int) -> Fault | None:
+    def latest(self, uid: str, generation: int) -> ObjectFault | None:
         """The fault of this generation, due or not, until a whole round succeeds."""
         fault = self._by_uid.get(uid)
         return fault if fault is not None and fault.generation == generation else None
 
-    def note(self, key: ObjectKey, uid: str, generation: int, step: Step, error: BaseException) -> Fault:
+    def note(self, key: ObjectKey, uid: str, generation: int, step: PassStep, error: BaseException) -> ObjectFault:
         """Remember an exception; the traceback goes into the log when it is new."""
-        fault = Fault(step, generation, error_words(error))
+        fault = ObjectFault(step, generation, error_words(error))
         is_new = self._by_uid.get(uid) != fault
         self._by_uid[uid] = fault
         pause = self.backoff.failed(uid)

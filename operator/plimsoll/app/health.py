@@ -86,7 +86,7 @@ class PassRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ProbeResult:
     """A probe's answer. Without ``problems`` the probe succeeds; ``notes`` are further information for people."""
 
     problems: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class Verdict:
         return "\n".join((*self.problems, *self.notes)) or "ok"
 
 
-Probe = Callable[[], Verdict]
+Probe = Callable[[], ProbeResult]
 
 
 class HealthServer:
@@ -123,11 +123,11 @@ class HealthServer:
         self._server.server_close()
 
 
-def _answer(probe: Probe) -> Verdict:
+def _answer(probe: Probe) -> ProbeResult:
     try:
         return probe()
     except Exception as error:  # noqa: BLE001 - a broken probe must answer that it failed
-        return Verdict((f"the probe failed: {type(error).__name__}: {error}",))
+        return ProbeResult((f"the probe failed: {type(error).__name__}: {error}",))
 
 
 def _handler(probes: Mapping[str, Probe]) -> type[BaseHTTPRequestHandler]:
@@ -136,7 +136,7 @@ def _handler(probes: Mapping[str, Probe]) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             probe = probes.get(self.path.split("?", 1)[0])
-            verdict = Verdict(("no such probe",)) if probe is None else _answer(probe)
+            verdict = ProbeResult(("no such probe",)) if probe is None else _answer(probe)
             status = 404 if probe is None else 200 if verdict.is_well else 500
             body = (verdict.text() + "\n").encode()
             self.send_response(status)

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import kopf
 
-from plimsoll.adapters.cluster.client import DEEPEST_JSON, Kind
+from plimsoll.adapters.cluster.client import DEEPEST_JSON, ObjectKind
 from plimsoll.adapters.cluster.watch_streams import Follower, NoObjects, WatchStreams
 from plimsoll.adapters.garbage import collect_seldom
 from plimsoll.app.settings import Settings
@@ -76,7 +76,7 @@ def watch_session(access: kopf.ConnectionInfo, follower: Follower) -> WatchSessi
     )
 
 
-def _watch(registry: kopf.OperatorRegistry, kind: Kind) -> None:
+def _watch(registry: kopf.OperatorRegistry, kind: ObjectKind) -> None:
     """Register a handler: Kopf watches the kinds that have one. Their events are read before Kopf sees them."""
 
     @kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=f"watch-{kind.plural}")

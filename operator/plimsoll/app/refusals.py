@@ -7,24 +7,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
-from plimsoll.decision.deployment import Refusal
+from plimsoll.decision.deployment import RefusedWrite
 
 
 @dataclass(slots=True)
 class Refusals:
     """The latest refusal of each object (by uid), until its writes are taken again."""
 
-    _by_uid: dict[str, Refusal] = field(default_factory=dict)
+    _by_uid: dict[str, RefusedWrite] = field(default_factory=dict)
 
-    def of(self, uid: str) -> Refusal | None:
+    def of(self, uid: str) -> RefusedWrite | None:
         """The current refusal of an object, or None."""
         return self._by_uid.get(uid)
 
-    def note(self, uid: str, pool: str, error: ClusterRefused) -> Refusal:
+    def note(self, uid: str, pool: str, error: ClusterRefused) -> RefusedWrite:
         """Remember a refusal. The time of the first one in a row is kept."""
         before = self._by_uid.get(uid)
         since = time.time() if before is None else before.since
-        refusal = Refusal(error.action, pool, error.status, error.message, since, error.is_passing)
+        refusal = RefusedWrite(error.action, pool, error.status, error.message, since, error.is_passing)
         self._by_uid[uid] = refusal
         return refusal
 

@@ -24,7 +24,7 @@ from plimsoll.adapters.cluster.client import (
     RESOURCE_QUOTAS,
     SERVICES,
     Cluster,
-    Kind,
+    ObjectKind,
 )
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.cluster.secrets import SecretUnreadable, read_entry
@@ -34,9 +34,9 @@ from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus.pod_scrape import PodScrape
 from plimsoll.api.checks.pod_policy import PodPolicy
-from plimsoll.app.election.leadership import Candidate, Elector, LeaseHeld
+from plimsoll.app.election.leadership import Elector, LeaseCandidate, LeaseHeld
 from plimsoll.app.faults import Faults
-from plimsoll.app.health import Beats, HealthServer, Verdict
+from plimsoll.app.health import Beats, HealthServer, ProbeResult
 from plimsoll.app.live.signal_watch import LiveSignals, reader_of
 from plimsoll.app.lookups.claim_cache import ClaimCache
 from plimsoll.app.lookups.image_cache import ImageCache
@@ -95,7 +95,7 @@ FREE_MEMORY_SECONDS = 30.0
 EVENT_LOOP = "event loop"
 _LOOP_BEAT_SECONDS = 1.0
 
-PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
+PRUNERS: dict[ObjectKind, Callable[[Body], Body | None]] = {
     INFERENCE_DEPLOYMENTS: pruning.inference_deployment,
     NODES: pruning.node,
     PODS: pruning.pod,
@@ -117,7 +117,7 @@ BOUNDS = {
     APPROVALS: Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced),
 }
 
-KEPT: dict[Kind, str | None] = {
+KEPT: dict[ObjectKind, str | None] = {
     **dict.fromkeys((INFERENCE_DEPLOYMENTS, NODES, PODS)),
     **dict.fromkeys((DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS), OWNED_SELECTOR),
 }
@@ -133,7 +133,7 @@ DONE_WITHOUT = {
 }
 """The consequence if a kind may not be read. An older chart does not grant all of them."""
 
-INBOX: dict[Kind, Callable[[Body], Body | None]] = {PROPOSALS: pruning.whole, APPROVALS: pruning.whole}
+INBOX: dict[ObjectKind, Callable[[Body], Body | None]] = {PROPOSALS: pruning.whole, APPROVALS: pruning.whole}
 """The kinds of proposals and of people's answers."""
 
 _WITHOUT_INBOX = "proposals are in the status only, and nobody can approve them. Upgrade the chart with its CRDs."
@@ -141,20 +141,20 @@ _WITHOUT_INBOX = "proposals are in the status only, and nobody can approve them.
 logger = logging.getLogger("plimsoll.shell")
 
 
-def listed_only(settings: Settings) -> set[Kind]:
+def listed_only(settings: Settings) -> set[ObjectKind]:
     """Return the kinds that watches deliver in part or not at all: nodes from a file, pods of unwatched namespaces."""
     nodes = {NODES} if settings.fleet_file is not None else set()
     return nodes | ({PODS} if settings.watch_namespaces and settings.read_all_pods else set())
 
 
-def watched(settings: Settings) -> dict[Kind, str | None]:
+def watched(settings: Settings) -> dict[ObjectKind, str | None]:
     """Return the kinds to watch. Nodes are not watched if a fleet file lists them."""
     return {kind: label for kind, label in KEPT.items() if kind is not NODES or settings.fleet_file is None}
 
 
 def inbox_lists(cluster: Cluster, store: Store, settings: Settings) -> Relist:
     """Return the loop that lists proposals and approvals. An older chart has neither kind."""
-    kinds: dict[Kind, str | None] = {PROPOSALS: OWNED_SELECTOR, APPROVALS: None}
+    kinds: dict[ObjectKind, str | None] = {PROPOSALS: OWNED_SELECTOR, APPROVALS: None}
     dispensable = dict.fromkeys(kinds, _WITHOUT_INBOX)
     namespaces = settings.watch_namespaces
     pause = max(INBOX_SECONDS, INBOX_SECONDS_PER_NAMESPACE * len(namespaces))
@@ -276,7 +276,7 @@ class Shell:
         return Elector(
             cluster,
             ObjectKey(settings.namespace, settings.lease_name),
-            Candidate(settings.identity, __version__, settings.digest()),
+            LeaseCandidate(settings.identity, __version__, settings.digest()),
             waits=settings.standby,
             times=settings.lease_times,
             last_pass=lambda: None if self.planner is None else self.planner.record.succeeded_at,
@@ -284,7 +284,7 @@ class Shell:
 
     def _relist(self, cluster: Cluster, store: Store) -> Relist:
         file = self.settings.fleet_file
-        instead: dict[Kind, Source] = {} if file is None else {NODES: lambda: nodes_from(file)}
+        instead: dict[ObjectKind, Source] = {} if file is None else {NODES: lambda: nodes_from(file)}
         return Relist(
             cluster,
             store,
@@ -303,7 +303,7 @@ class Shell:
 
         A watch would end the process if the right to watch them is missing.
         """
-        kinds = dict[Kind, str | None].fromkeys(LISTED_SELDOM)
+        kinds = dict[ObjectKind, str | None].fromkeys(LISTED_SELDOM)
         return Relist(
             cluster,
             store,
@@ -392,13 +392,13 @@ class Shell:
             planner.close()
             await elector.release()
 
-    def began(self, kind: Kind) -> None:
+    def began(self, kind: ObjectKind) -> None:
         """A watch of a kind is new or restarted. Its objects are listed again: this list may be newer than our last."""
         if self.store is not None:
             self.store.begin_watch(kind)
             self.broken.set()
 
-    def seen(self, kind: Kind, event: str, body: Body) -> None:
+    def seen(self, kind: ObjectKind, event: str, body: Body) -> None:
         """Store one watch event."""
         if self.store is None:
             return
@@ -418,7 +418,7 @@ class Shell:
         await self.stack.aclose()
         self.stop_kopf()  # a Kopf thread waits for this flag, and the process waits for that thread
 
-    def alive(self) -> Verdict:
+    def alive(self) -> ProbeResult:
         """Liveness: the problems that a restart can solve."""
         problems = self.beats.stalled()
         dead = [task.get_name() for task in self.tasks if task.done() and not task.cancelled()]
@@ -427,13 +427,13 @@ class Shell:
         if self.planner is not None and self.planner.record.is_hopeless():
             problems.append(f"passes have failed for ten minutes: {self.planner.record.last_error}")
         problems += self._deaf(HOPELESSLY_DEAF_SECONDS)
-        return Verdict(tuple(problems))
+        return ProbeResult(tuple(problems))
 
-    def ready(self) -> Verdict:
+    def ready(self) -> ProbeResult:
         """Readiness: whether this process decides on current data and may write, or is a working standby."""
         store, elector, relist, planner = self.store, self.elector, self.relist, self.planner
         if store is None or elector is None or relist is None or planner is None:
-            return Verdict(("starting",))
+            return ProbeResult(("starting",))
         problems = relist.failing(LIST_TROUBLE_SECONDS)
         if not store.is_complete():
             problems.append("not every kind has been listed yet")
@@ -441,10 +441,10 @@ class Shell:
         if not planner.record.is_ready():
             problems.append(f"{planner.record.failures} passes in a row failed: {planner.record.last_error}")
         if elector.is_leading:
-            return Verdict(tuple(problems), ("leading",))
+            return ProbeResult(tuple(problems), ("leading",))
         if elector.trouble:
             problems.append(elector.trouble)
-        return Verdict(tuple(problems), (f"standby: {elector.holder or 'nobody yet'} holds the lease",))
+        return ProbeResult(tuple(problems), (f"standby: {elector.holder or 'nobody yet'} holds the lease",))
 
     def _deaf(self, longest_seconds: float) -> list[str]:
         if self.store is None:
@@ -463,7 +463,7 @@ class Shell:
         return [f"{kind} were listed {age:.0f} s ago" for kind, age in ages.items() if age is not None and age > bound]
 
 
-def _is_news(planner: Planner, kind: Kind, before: Body | None, body: Body) -> bool:
+def _is_news(planner: Planner, kind: ObjectKind, before: Body | None, body: Body) -> bool:
     """Whether a spec is new or has changed, or a pod of ours has another node or condition, e.g. begins to be ready.
 
     It is no news if the namespace took much planning time lately.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.observations import Correction, Observation
 from plimsoll.domain.engines.engine_choice import Speculation, SpeculationMethod
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from plimsoll.adapters.hub.hub import HubModels
     from plimsoll.adapters.hub.registries import Registries
     from plimsoll.app.exports.document import Export
-    from plimsoll.app.review.values import Means, Measured, Review, Wish
-    from plimsoll.cli.cluster.live import Live
+    from plimsoll.app.review.values import DeploymentWish, Means, Measured, Review
+    from plimsoll.cli.cluster.live import LiveCluster
     from plimsoll.cli.cluster.options import ClusterAccess
     from plimsoll.cli.cluster.teachers import Lessons, Teachers
     from plimsoll.cli.starts.written_commands import Written
@@ -74,21 +74,21 @@ OR_FLEET = ", or name a file with --fleet."
 """How to do without a cluster."""
 
 
-def cluster_of(access: ClusterAccess, otherwise: str = "") -> Live:
+def cluster_of(access: ClusterAccess, otherwise: str = "") -> LiveCluster:
     """A cluster as this user reaches it; ``otherwise`` says how to do without. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster", otherwise):
-        from plimsoll.cli.cluster.live import Live
-    return Live(access)
+        from plimsoll.cli.cluster.live import LiveCluster
+    return LiveCluster(access)
 
 
-def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
+def replay(stored: Export, wishes: Sequence[DeploymentWish], means: Means) -> Review:
     """The operator's decision on a snapshot if these objects had been applied. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "The operator's decision on a snapshot"):
         from plimsoll.cli.cluster import live
     return live.replay(stored, wishes, means)
 
 
-def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
+def replay_capacity(stored: Export, wish: DeploymentWish, means: Means) -> Measured:
     """How many more replicas of an object fitted on a snapshot. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "The operator's decision on a snapshot"):
         from plimsoll.cli.cluster import live
@@ -152,8 +152,8 @@ def manifest_prices(name: str, text: str, catalog: Sequence[GpuType]) -> tuple[O
 
 
 def known_question(
-    manifest: Body, model: ModelFacts, draft: ModelFacts | None, asked: Asked, *, shortens: bool
-) -> Question:
+    manifest: Body, model: ModelFacts, draft: ModelFacts | None, asked: TypedOptions, *, shortens: bool
+) -> EstimateQuestion:
     """Return the question of a manifest whose models are known. Importing pydantic takes as long as all the rest."""
     from plimsoll.cli.questions.manifest_question import manifest_question
 
@@ -181,7 +181,7 @@ def command_of_file(name: str) -> Written | Body:
     return command_files.command_of_file(name)
 
 
-def manifest_question(source: str, asked: Asked, read: Body | None = None) -> Question:
+def manifest_question(source: str, asked: TypedOptions, read: Body | None = None) -> EstimateQuestion:
     """Return the question through a manifest. Importing pydantic and the API models takes as long as all the rest."""
     from plimsoll.cli.questions.estimate import question_for
 

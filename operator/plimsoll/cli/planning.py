@@ -18,14 +18,13 @@ from plimsoll.cli.context import Models
 from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, namesakes, parse_located
 from plimsoll.cli.reading.model_sources import Images
 from plimsoll.decision.decide import decide
-from plimsoll.decision.deployment import Asked as Wanted
-from plimsoll.decision.deployment import Deployment, Identity, Placed
+from plimsoll.decision.deployment import Asked, Deployment, Identity, PlacedPools
 from plimsoll.decision.memory import Memory
-from plimsoll.decision.outcome import Outcome as Decided
+from plimsoll.decision.outcome import Outcome
 from plimsoll.decision.results.manifests import manifests_of
 from plimsoll.decision.results.reports import report_of
 from plimsoll.decision.spec_digests import SpecDigests
-from plimsoll.decision.supervisor import PassSupervisor, Step, error_words
+from plimsoll.decision.supervisor import PassStep, PassSupervisor, error_words
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.fleet import Fleet, Weakest
@@ -44,7 +43,7 @@ from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.ledger import Quotas
 from plimsoll.status.reading import Record
-from plimsoll.status.report import Problem, Report
+from plimsoll.status.report import DeploymentProblem, Report
 from plimsoll.status.writing import document_of, new_status
 
 T = TypeVar("T")
@@ -55,7 +54,7 @@ NO_LIMIT_RANGES: LimitRanges = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlannedStatus:
     """The status that the operator would write for an object. ``reason`` and ``message`` say why it is not placed.
 
     ``reason`` is empty if every replica has a place, except for a suspended object.
@@ -73,7 +72,7 @@ class Planned:
     """One manifest and what a pass with nothing that runs decides about it."""
 
     resource: InferenceDeployment
-    decided: Decided
+    decided: Outcome
 
     @property
     def decision(self) -> Decision:
@@ -86,15 +85,15 @@ class Planned:
         """Whether every replica has a place. A suspended object wants none."""
         return self.decision.missing == 0
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PlannedStatus:
         """The decision as the operator would report it."""
         status = new_status(self.report(), Record(), now="")
         head = self.resource.metadata
         is_settled = self.is_placed and not self.resource.spec.suspend
         if is_settled or not status.conditions:
-            return Outcome(head.namespace, head.name, "", "", status)
+            return PlannedStatus(head.namespace, head.name, "", "", status)
         ready = status.conditions[0]
-        return Outcome(head.namespace, head.name, ready.reason, ready.message, status)
+        return PlannedStatus(head.namespace, head.name, ready.reason, ready.message, status)
 
     def document(self) -> dict[str, Any]:
         """The decision as data: the fields that the status would have, and the engine's arguments."""
@@ -149,7 +148,7 @@ NO_CLAIMS = KnownClaims()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ManifestRequest:
     """An object that could be read, its place in the files, its request and its priority."""
 
     where: str
@@ -223,12 +222,12 @@ def _asked(
     priorities: PriorityClasses,
     claims: KnownClaims,
     weakest: Weakest,
-) -> Asked:
+) -> ManifestRequest:
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
     request = _mounting(request_of(resource, models, images, weakest), resource, claims)
-    return Asked(each.where, resource, request, priority_of(resource, priorities))
+    return ManifestRequest(each.where, resource, request, priority_of(resource, priorities))
 
 
 def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClaims) -> Request:
@@ -248,14 +247,14 @@ def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClai
     return replace(request, node_rules=rules, mounts_alone=alone, remarks=remarks)
 
 
-def _warned_of_sharing(asked: Sequence[Asked], claims: KnownClaims) -> list[Asked]:
+def _warned_of_sharing(asked: Sequence[ManifestRequest], claims: KnownClaims) -> list[ManifestRequest]:
     """Return the objects with a warning for each claim for one node that another one of them mounts as well."""
     users: dict[ObjectKey, list[ObjectKey]] = {}
     alone = [[claim for claim in _claims_of(each, claims) if claim.is_for_one_node] for each in asked]
     for each, found in zip(asked, alone, strict=True):
         for claim in found:
             users.setdefault(ObjectKey(each.request.key.namespace, claim.name), []).append(each.request.key)
-    warned: list[Asked] = []
+    warned: list[ManifestRequest] = []
     for each, found in zip(asked, alone, strict=True):
         key, said = each.request.key, list[str]()
         for claim in found:
@@ -265,7 +264,7 @@ def _warned_of_sharing(asked: Sequence[Asked], claims: KnownClaims) -> list[Aske
     return warned
 
 
-def _claims_of(each: Asked, claims: KnownClaims) -> tuple[Claim, ...]:
+def _claims_of(each: ManifestRequest, claims: KnownClaims) -> tuple[Claim, ...]:
     """Return the claims that an object mounts; none if it wants no pod."""
     is_off = each.resource.spec.suspend or not each.request.replicas
     return () if is_off else claims.look_up(each.request.key, mounted_volumes(each.resource.spec))
@@ -302,7 +301,7 @@ def request_of(resource: InferenceDeployment, models: Models, images: Images, we
     return to_request(resource, facts, draft=draft, platforms=images.of(resource), weakest=weakest)
 
 
-def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Asked]:
+def _without_namesakes(asked: Sequence[ManifestRequest], problems: list[str]) -> list[ManifestRequest]:
     places: dict[ObjectKey, list[str]] = {}
     for each in asked:
         places.setdefault(each.request.key, []).append(each.where)
@@ -310,7 +309,7 @@ def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Aske
     return [each for each in asked if len(places[each.request.key]) == 1]
 
 
-def _planned(asked: Sequence[Asked], world: World, problems: list[str]) -> list[tuple[str, Planned]]:
+def _planned(asked: Sequence[ManifestRequest], world: World, problems: list[str]) -> list[tuple[str, Planned]]:
     """Plan the objects together, in their order, as if nothing of them ran. Those that cannot be planned are named."""
     with collecting_later():
         outcomes = decide(world, Memory(), _AtOnce(), solver=fleetwide(), relatives=other_checkpoints)
@@ -331,15 +330,17 @@ _NO_DIGESTS = SpecDigests("", "", "")
 class _AtOnce(PassSupervisor):
     """A pass that nobody repeats: an exception is quoted."""
 
-    def failed(self, step: Step, deployment: Deployment, error: BaseException) -> Problem:  # noqa: ARG002 - said by the place
+    def failed(self, step: PassStep, deployment: Deployment, error: BaseException) -> DeploymentProblem:  # noqa: ARG002 - said by the place
         """Return a problem for the person who asks."""
-        return Problem(step, f"It cannot be planned ({error_words(error)}). Please report this.", permanent=True)
+        return DeploymentProblem(
+            step, f"It cannot be planned ({error_words(error)}). Please report this.", permanent=True
+        )
 
 
-def _deployment(asked: Asked, index: int) -> Deployment:
+def _deployment(asked: ManifestRequest, index: int) -> Deployment:
     """Return an object that nothing runs of yet. Those that come first in the files are the oldest."""
     head, created = asked.resource.metadata, f"{index:06d}"
     request = replace(asked.request, created=created)
     identity = Identity(request.key, head.uid, head.generation, created, _NO_DIGESTS)
-    wanted = Wanted(asked.resource, request.model, request, asked.priority, replicas=request.replicas)
-    return Deployment(identity, Record(), Placed(Surroundings({}, {})), wanted)
+    wanted = Asked(asked.resource, request.model, request, asked.priority, replicas=request.replicas)
+    return Deployment(identity, Record(), PlacedPools(Surroundings({}, {})), wanted)

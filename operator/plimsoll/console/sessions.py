@@ -20,7 +20,7 @@ from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.bearer_access import BearerAccess
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
-from plimsoll.console.guards.people import People
+from plimsoll.console.guards.people import PersonSessions
 from plimsoll.console.guards.person import PERSON, Person
 from plimsoll.console.settings import OPERATOR, ConsoleSettings
 from plimsoll.console.sources.reader import Reader
@@ -126,7 +126,7 @@ class PeopleSessions:
         self._ca_file = ca_file
         self._namespaces = tuple(namespaces)
         self._operator = operator
-        self.people = People(self._session_for, most=MOST_PEOPLE)
+        self.people = PersonSessions(self._session_for, most=MOST_PEOPLE)
 
     async def __aenter__(self) -> Self:
         self._sweeping = asyncio.create_task(self._sweep())

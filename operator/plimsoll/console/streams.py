@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.sessions import Session, Sessions
 from plimsoll.console.views.world import GapKind
 
@@ -58,13 +58,13 @@ class OpenStreams:
             person: any key that differs between people. It is forgotten with the person's last stream.
 
         Raises:
-            Refusal: 503, all places are taken.
+            ConsoleRefusal: 503, all places are taken.
         """
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a stream is a task")
         if self.open >= self._most or len(self._open.get(person, ())) >= self._most_of_one:
-            raise Refusal(
+            raise ConsoleRefusal(
                 503,
                 "TooManyStreams",
                 "Too many pages receive live figures at the same time.",
@@ -96,7 +96,7 @@ async def stream(request: web.Request, sessions: Sessions) -> web.StreamResponse
     """Send ``changed`` with the revision until the tab is closed, or until the person may see nothing any more.
 
     Raises:
-        Refusal: too many streams are open.
+        ConsoleRefusal: too many streams are open.
     """
     session = await sessions.of(request)
     with request.app[OPEN].place(session.person):

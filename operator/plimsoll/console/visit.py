@@ -12,7 +12,7 @@ from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.paging import first_of
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import ClusterView
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Visit:
     query: Mapping[str, tuple[str, ...]]
     parts: Mapping[str, str]
     person: str
-    world: World
+    world: ClusterView
     cluster: Cluster
     tools: Tools
     now: float
@@ -58,7 +58,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ConsolePage:
     """A template with its values. A live page is fetched again when something changes; a form is not."""
 
     template: str
@@ -75,7 +75,7 @@ class Redirect:
     to: str
 
 
-Handler = Callable[[Visit], Awaitable[Page | Redirect]]
+Handler = Callable[[Visit], Awaitable[ConsolePage | Redirect]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 from aiohttp import web
 
 from plimsoll.console.guards import InCluster, Local, guard
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.guards.posts import LARGEST_FORM
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
@@ -19,8 +19,8 @@ from plimsoll.console.sources.live import live_source
 from plimsoll.console.streams import OPEN, OpenStreams, stream
 from plimsoll.console.views.frame import frame_of
 from plimsoll.console.views.proposals.inbox import counts_of
-from plimsoll.console.views.world import World
-from plimsoll.console.visit import Page, Redirect, Tools, View, Visit
+from plimsoll.console.views.world import ClusterView
+from plimsoll.console.visit import ConsolePage, Redirect, Tools, View, Visit
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
 _MENU = [(view.path, view.word) for view in PAGES if view.word]
@@ -98,7 +98,7 @@ async def _visit(request: web.Request, session: Session, tools: Tools) -> Visit:
     )
 
 
-def page_text(page: Page, visit: Visit, here: str) -> str:
+def page_text(page: ConsolePage, visit: Visit, here: str) -> str:
     """Return the HTML of a page with its frame. ``here`` is the address that a live page is fetched from again."""
     frame = frame_of(visit.world, visit.path, _MENU, counts_of(visit.world, visit.now), visit.now)
     return rendered(
@@ -118,9 +118,9 @@ def page_text(page: Page, visit: Visit, here: str) -> str:
     )
 
 
-def error_text(path: str, refusal: Refusal) -> str:
+def error_text(path: str, refusal: ConsoleRefusal) -> str:
     """Return the page of a refusal, with the navigation. It shows nothing of the cluster."""
-    frame = frame_of(World(), path, _MENU, {}, 0.0)
+    frame = frame_of(ClusterView(), path, _MENU, {}, 0.0)
     return rendered(
         "error.html",
         refusal=refusal,

@@ -8,7 +8,7 @@ from typing import TypeGuard, get_args
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.transition.hypothesis import WhatIf
-from plimsoll.rebalance.decide import Decided
+from plimsoll.rebalance.decide import LoopResult
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Vote, proposal_id
 from plimsoll.rebalance.state.decisions import Change, LoopDecision
 from plimsoll.rebalance.state.policy import RebalancePolicy
@@ -35,13 +35,13 @@ def is_change(decision: LoopDecision) -> TypeGuard[Change]:
     return isinstance(decision, _CHANGES)
 
 
-def is_carried_out(policy: RebalancePolicy, decided: Decided) -> bool:
+def is_carried_out(policy: RebalancePolicy, decided: LoopResult) -> bool:
     """Whether the policy lets the loop make this change without an approval."""
     has_place = decided.answer is not None and is_change(decided.decision)
     return has_place and policy.carries_out(decided.decision)
 
 
-def offered_by(decided: Decided, what_if: WhatIf, pending: PendingProposals | None) -> Offered | None:
+def offered_by(decided: LoopResult, what_if: WhatIf, pending: PendingProposals | None) -> Offered | None:
     """Return the change that people may decide: one with a destination, or one that others can make room for."""
     if pending is None:
         return None

@@ -24,8 +24,8 @@ from plimsoll.decision.observing import contribution_of, observe, ready_of
 from plimsoll.decision.outcome import NOTHING_BESIDES, Besides, Observed, Outcome, Outcomes, Ready, UnderWay
 from plimsoll.decision.planning import running_of, tenant_of
 from plimsoll.decision.results.reports import under_way
-from plimsoll.decision.supervisor import PassSupervisor, Step
-from plimsoll.decision.turns import Turn, may_sleep, take_turn
+from plimsoll.decision.supervisor import PassStep, PassSupervisor
+from plimsoll.decision.turns import LoopTurn, may_sleep, take_turn
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.priorities import LOWEST
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -48,7 +48,7 @@ from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.allowance import COUNTED, Allowance, FleetBudget
 from plimsoll.status.left_out import NewNodes, left_out_sentence
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 T = TypeVar("T")
 
@@ -97,12 +97,12 @@ class _Pass:
     supervisor: PassSupervisor
     solver: Solver
     relatives: Relatives
-    problems: dict[ObjectKey, Problem] = field(default_factory=dict)
+    problems: dict[ObjectKey, DeploymentProblem] = field(default_factory=dict)
     faulty: set[ObjectKey] = field(default_factory=set)
     observed: dict[ObjectKey, Observed] = field(default_factory=dict)
     ready: dict[ObjectKey, Ready] = field(default_factory=dict)
     decisions: dict[ObjectKey, Decision] = field(default_factory=dict)
-    turns: dict[ObjectKey, Turn] = field(default_factory=dict)
+    turns: dict[ObjectKey, LoopTurn] = field(default_factory=dict)
     besides: dict[ObjectKey, Besides] = field(default_factory=dict)
 
     def outcomes(self) -> Outcomes:
@@ -129,14 +129,14 @@ class _Pass:
         for deployment in world.deployments:
             reading = world.readings.get(deployment.key)
             work = partial(observe, deployment, reading, world.fleet, memory.estimates)
-            found = self._guarded(Step.OBSERVE, deployment, work)
+            found = self._guarded(PassStep.OBSERVE, deployment, work)
             if found is not None:
                 self.observed[deployment.key] = found
         taught = (contribution_of(each, self._observed(each)) for each in world.deployments)
         common = CommonLessons(taught if world.settings.learns_from_others else ())
         for deployment in world.deployments:
             teach = partial(ready_of, deployment, self._observed(deployment), common, memory.requests)
-            found_ready = self._guarded(Step.LISTEN, deployment, teach)
+            found_ready = self._guarded(PassStep.LISTEN, deployment, teach)
             if found_ready is not None:
                 self.ready[deployment.key] = found_ready
 
@@ -194,7 +194,7 @@ class _Pass:
             found = self.ready.get(key)
             if found is None:
                 continue
-            turn = self._guarded(Step.LISTEN, found.deployment, partial(self._turn, found, plan, budget))
+            turn = self._guarded(PassStep.LISTEN, found.deployment, partial(self._turn, found, plan, budget))
             if turn is None:
                 continue
             request = found.request if turn.answer is None else turn.answer.tenant.request
@@ -207,7 +207,7 @@ class _Pass:
                     budget = budget.with_one_more(key)
         return plan
 
-    def _turn(self, found: Ready, plan: Plan, budget: FleetBudget) -> Turn | None:
+    def _turn(self, found: Ready, plan: Plan, budget: FleetBudget) -> LoopTurn | None:
         """Return the turn of one deployment; None if it has none now, or if it cannot be planned with its change."""
         deployment, memory, now = found.deployment, self.memory, self.world.at
         spec, suspended = deployment.spec, self.world.settings.rebalancing_suspended
@@ -266,7 +266,7 @@ class _Pass:
         waker = Waker.of(self.world.groups, self.world.fleet, pools)
         if waker.groups:
             for deployment in self._in_order():
-                self._guarded(Step.PLAN, deployment, partial(self._wake_one, deployment, waker, ledger))
+                self._guarded(PassStep.PLAN, deployment, partial(self._wake_one, deployment, waker, ledger))
 
     def _wake_one(self, deployment: Deployment, waker: Waker, ledger: Ledger) -> None:
         decision, spec = self.decisions.get(deployment.key), deployment.spec
@@ -298,7 +298,7 @@ class _Pass:
         """Find what would make new placements cheaper, and the placements whose engines report too little."""
         suggester = Suggester(self.world.fleet, ledger, self.memory.estimates, self.relatives)
         for deployment in self.world.deployments:
-            self._guarded(Step.PLAN, deployment, partial(self._advise_one, deployment.key, suggester))
+            self._guarded(PassStep.PLAN, deployment, partial(self._advise_one, deployment.key, suggester))
 
     def _advise_one(self, key: ObjectKey, suggester: Suggester) -> None:
         decision = self.decisions.get(key)
@@ -316,7 +316,7 @@ class _Pass:
             on = self._on_leaving_nodes(deployment, leaving)
             if on:
                 work = partial(self._replace_one, deployment, on, leaving, plan)
-                plan = self._guarded(Step.PLAN, deployment, work) or plan
+                plan = self._guarded(PassStep.PLAN, deployment, work) or plan
         return plan
 
     def _replace_one(
@@ -374,7 +374,7 @@ class _Pass:
     def _add(self, key: ObjectKey, **more: object) -> None:
         self.besides[key] = replace(self.besides.get(key, NOTHING_BESIDES), **more)  # type: ignore[arg-type]
 
-    def _guarded(self, step: Step, deployment: Deployment, work: Callable[[], T]) -> T | None:
+    def _guarded(self, step: PassStep, deployment: Deployment, work: Callable[[], T]) -> T | None:
         """Run one step for one deployment. An exception becomes the problem of that deployment."""
         if deployment.key in self.faulty:
             return None
@@ -385,19 +385,19 @@ class _Pass:
             self._set_aside(step, deployment, error)
             return None
 
-    def _set_aside(self, step: Step, deployment: Deployment, error: BaseException) -> None:
+    def _set_aside(self, step: PassStep, deployment: Deployment, error: BaseException) -> None:
         self.faulty.add(deployment.key)
         self._stand_still(deployment.key, self.supervisor.failed(step, deployment, error))
 
     def _plan_failed(self, deployment: Deployment, decision: Decision) -> None:
         """Report a failed plan: the user can change an unsupported model; anything else is a defect of this object."""
         if decision.is_refusal:
-            problem = Problem(ConditionReason.UNSUPPORTED_MODEL, decision.failure, permanent=True)
+            problem = DeploymentProblem(ConditionReason.UNSUPPORTED_MODEL, decision.failure, permanent=True)
             self._stand_still(deployment.key, problem)
         else:
-            self._set_aside(Step.PLAN, deployment, RuntimeError(decision.failure))
+            self._set_aside(PassStep.PLAN, deployment, RuntimeError(decision.failure))
 
-    def _stand_still(self, key: ObjectKey, problem: Problem) -> None:
+    def _stand_still(self, key: ObjectKey, problem: DeploymentProblem) -> None:
         """Change nothing of this deployment: its pools stay, and only the problem is reported."""
         self.problems[key] = problem
         self.ready.pop(key, None)
@@ -426,7 +426,7 @@ class _Pass:
         try:
             return under_way(deployment, decision, turn, self.world.settings.move_seconds, self.world.at)
         except Exception as error:  # noqa: BLE001 - any exception must stay with this deployment
-            self._set_aside(Step.RENDER, deployment, error)
+            self._set_aside(PassStep.RENDER, deployment, error)
             return UnderWay(deployment.placed.retune, deployment.placed.retune_due)
 
 

@@ -21,7 +21,7 @@ from plimsoll.rebalance.inbox import PendingProposals
 from plimsoll.rebalance.state.allowance import Opening
 from plimsoll.render.placement_proposals import Owner
 from plimsoll.status.reading import Record
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 LEAST_CHANGES = 3
 """Changes of ``spec.replicas`` within an hour that make a contest. One or two are a person's or a deployment tool's."""
@@ -66,13 +66,13 @@ class Asked:
     model: ModelFacts | None = None
     request: Request | None = None
     priority: Priority = NO_PRIORITY
-    problem: Problem | None = None
+    problem: DeploymentProblem | None = None
     replicas: int = 0
     teaches: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedPools:
     """The pools of a deployment as they run, and the changes that are under way.
 
     Attributes:
@@ -104,7 +104,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedWrite:
     """One refused write: ``what`` was requested, for which ``pool``, and ``since`` when (POSIX seconds).
 
     ``pool`` is empty if something other than a workload was refused: then no workload of the object is made.
@@ -162,7 +162,7 @@ class Writes:
     """
 
     is_under_way: bool = False
-    refusal: Refusal | None = None
+    refusal: RefusedWrite | None = None
     contests: tuple[tuple[str, Contest], ...] = ()
     came_back: bool = False
     is_contested: bool = False
@@ -188,7 +188,7 @@ class Deployment:
 
     identity: Identity
     record: Record
-    placed: Placed
+    placed: PlacedPools
     asked: Asked = field(default_factory=Asked)
     writes: Writes = field(default_factory=Writes)
     people: People = field(default_factory=People)

@@ -14,7 +14,7 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ScaleOwner
 from plimsoll.decision.kept import ChangedRequests, Kept
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.planning import figures_of
-from plimsoll.decision.turns import Standing, Turn
+from plimsoll.decision.turns import LoopTurn, Standing
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
 from plimsoll.domain.decisions.proposals import Proposal
@@ -42,7 +42,7 @@ LONGEST_SECONDS = 10.0
 class _Last:
     asked: tuple[object, ...]
     at: float
-    turn: Turn
+    turn: LoopTurn
 
 
 @dataclass(slots=True)
@@ -58,14 +58,14 @@ class TurnMemo:
         self._last = {uid: last for uid, last in self._last.items() if uid in living}
         self.memories = {uid: memory for uid, memory in self.memories.items() if uid in living}
 
-    def recall(self, ready: Ready, decision: Decision | None, reading: Reading, now: float) -> Turn | None:
+    def recall(self, ready: Ready, decision: Decision | None, reading: Reading, now: float) -> LoopTurn | None:
         """Return the last turn if no sample and no answer has come since, and all else is unchanged."""
         last = self._last.get(ready.deployment.identity.uid)
         if last is None or not 0 <= now - last.at < LONGEST_SECONDS or last.turn.acted:
             return None
         return last.turn if last.asked == _asked(ready, decision, reading) else None
 
-    def keep(self, ready: Ready, decision: Decision | None, reading: Reading, turn: Turn, now: float) -> None:
+    def keep(self, ready: Ready, decision: Decision | None, reading: Reading, turn: LoopTurn, now: float) -> None:
         """Keep a turn that was taken for a deployment with this decision."""
         uid = ready.deployment.identity.uid
         self.memories[uid] = turn.standing.memory

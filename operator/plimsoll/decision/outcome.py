@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from plimsoll.decision.deployment import Deployment
-from plimsoll.decision.turns import Standing, Turn
+from plimsoll.decision.turns import LoopTurn, Standing
 from plimsoll.domain.decisions.observations import Seen
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -16,7 +16,7 @@ from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.extra_pods import Replacements
 from plimsoll.placement.transition.hypothesis import Plan
 from plimsoll.status.left_out import NOTHING_COMES, Coming
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,8 @@ class Outcome:
     request: Request | None = None
     standing: Standing | None = None
     decision: Decision | None = None
-    turn: Turn | None = None
-    problem: Problem | None = None
+    turn: LoopTurn | None = None
+    problem: DeploymentProblem | None = None
     is_faulty: bool = False
     under_way: UnderWay = field(default_factory=UnderWay)
     besides: Besides = NOTHING_BESIDES

@@ -13,9 +13,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from plimsoll.decision.deployment import Deployment, Identity, Placed, Refusal
+from plimsoll.decision.deployment import Deployment, Identity, PlacedPools, RefusedWrite
 from plimsoll.decision.surroundings import Surroundings, held_back, is_updating, pool_views, read_pools
-from plimsoll.decision.turns import Turn
+from plimsoll.decision.turns import LoopTurn
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.engines.failures import rejection_words
 from plimsoll.domain.public_words import ConditionReason
@@ -34,7 +34,7 @@ LONGEST_WORDS = 600
 """The most characters of a pod's words that a status holds."""
 
 
-def delay_of(pool: Pool, around: Surroundings, record: Record, refusal: Refusal | None, now: float) -> Delay:
+def delay_of(pool: Pool, around: Surroundings, record: Record, refusal: RefusedWrite | None, now: float) -> Delay:
     """Return why a pool does not serve: its engines' words, or the API server's, or the scheduler's."""
     pods = [pod for pod in around.pods.get(pool.name, ()) if not (pod.ready or pod.terminating)]
     found = (
@@ -59,7 +59,7 @@ def _rejection(pool: Pool, around: Surroundings, now: float) -> Delay | None:
     return Delay(ConditionReason.PODS_REJECTED.value, rejection_words(rejected)) if rejected else None
 
 
-def _refusal(pool: Pool, around: Surroundings, record: Record, refusal: Refusal | None) -> Delay | None:
+def _refusal(pool: Pool, around: Surroundings, record: Record, refusal: RefusedWrite | None) -> Delay | None:
     """Return the API server's words about pods that it refuses: a quota, a policy, a template that is invalid."""
     if pool.uncreated == 0 and not pool.refused:
         return None
@@ -85,8 +85,8 @@ def placed_now(
     concurrency: object,
     now: float,
     grace_seconds: float,
-    refusal: Refusal | None = None,
-) -> Placed:
+    refusal: RefusedWrite | None = None,
+) -> PlacedPools:
     """Return the pools of one object, and the changes of them that are under way.
 
     Args:
@@ -110,7 +110,7 @@ def placed_now(
             replace(pool, delay=delay_of(pool, around, record, refusal, now)) if is_late(pool) else pool
             for pool in pools
         )
-    placed = Placed(
+    placed = PlacedPools(
         around,
         pools,
         left=of_last_hour(record.rehomings, now),
@@ -146,7 +146,9 @@ def _with_sequences(
     )
 
 
-def with_retune(placed: Placed, identity: Identity, record: Record, refusal: Refusal | None, now: float) -> Placed:
+def with_retune(
+    placed: PlacedPools, identity: Identity, record: Record, refusal: RefusedWrite | None, now: float
+) -> PlacedPools:
     """Return what is placed with the change of settings that is under way. ``now`` is in POSIX seconds."""
     clock = trusted_retune(record.retune, identity.digests.engine, now)
     if clock is None:
@@ -189,7 +191,7 @@ def _served_since(around: Surroundings, clock: RetuneClock) -> Iterator[float]:
 
 
 def _under_way(
-    pool: Pool, placed: Placed, clock: RetuneClock, record: Record, refusal: Refusal | None, now: float
+    pool: Pool, placed: PlacedPools, clock: RetuneClock, record: Record, refusal: RefusedWrite | None, now: float
 ) -> Pool:
     """Return the pool with its earlier settings, and with the reason why it is late if it is.
 
@@ -206,7 +208,7 @@ def _under_way(
 
 
 def retune_after(
-    deployment: Deployment, decision: Decision | None, turn: Turn | None, allowed_seconds: float, now: float
+    deployment: Deployment, decision: Decision | None, turn: LoopTurn | None, allowed_seconds: float, now: float
 ) -> tuple[RetuneClock | None, float | None]:
     """Return the clock of the change of settings that is under way after a decision, and when its engines must serve.
 
@@ -247,7 +249,7 @@ def _earlier(pool: Pool, around: Surroundings, planned: PlannedPool | None) -> E
     return EarlierSettings(pool.name, pool.limits, pool.drain_seconds, _inputs_of(pool.name, around))
 
 
-def updates_due(placed: Placed, allowed_seconds: float) -> tuple[tuple[str, float], ...]:
+def updates_due(placed: PlacedPools, allowed_seconds: float) -> tuple[tuple[str, float], ...]:
     """Return each pool that is being updated, and by when the oldest of its replicas without service must serve.
 
     Args:

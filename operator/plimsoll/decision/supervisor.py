@@ -7,14 +7,14 @@ from enum import StrEnum
 from typing import TypeVar
 
 from plimsoll.decision.deployment import Deployment
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 T = TypeVar("T")
 
 _QUOTED_CHARACTERS = 300
 
 
-class Step(StrEnum):
+class PassStep(StrEnum):
     """The steps of a pass that handle one object; the value is the reason in its conditions."""
 
     READ = "ReadFailed"
@@ -27,23 +27,23 @@ class Step(StrEnum):
 
 
 _DOING = {
-    Step.READ: "Reading the spec",
-    Step.OBSERVE: "Reading what the engines report",
-    Step.LISTEN: "Deciding about the number of replicas",
-    Step.PLAN: "Planning its place",
-    Step.RENDER: "Rendering the objects",
-    Step.WRITE: "Writing the objects",
-    Step.EVENTS: "Recording events",
+    PassStep.READ: "Reading the spec",
+    PassStep.OBSERVE: "Reading what the engines report",
+    PassStep.LISTEN: "Deciding about the number of replicas",
+    PassStep.PLAN: "Planning its place",
+    PassStep.RENDER: "Rendering the objects",
+    PassStep.WRITE: "Writing the objects",
+    PassStep.EVENTS: "Recording events",
 }
 
 
-def fault_problem(step: Step, error: str) -> Problem:
+def fault_problem(step: PassStep, error: str) -> DeploymentProblem:
     """Return the problem that an object's conditions report after an exception. ``error`` names it."""
     text = (
         f"{_DOING[step]} failed: {error}. Nothing of this object is changed meanwhile; other objects are "
         "not affected. It is tried again after a pause that grows, and at once when the spec changes."
     )
-    return Problem(step, text, permanent=True)
+    return DeploymentProblem(step, text, permanent=True)
 
 
 def error_words(error: BaseException) -> str:
@@ -66,11 +66,11 @@ class PassSupervisor:
         """Return the deployments whose demands are read one by one before the plan."""
         return ()
 
-    def waits(self, deployment: Deployment) -> Problem | None:  # noqa: ARG002 - nobody waits
+    def waits(self, deployment: Deployment) -> DeploymentProblem | None:  # noqa: ARG002 - nobody waits
         """Return why the plan of a deployment waits for another pass; None: it does not."""
         return None
 
-    def failed(self, step: Step, deployment: Deployment, error: BaseException) -> Problem:  # noqa: ARG002 - not kept
+    def failed(self, step: PassStep, deployment: Deployment, error: BaseException) -> DeploymentProblem:  # noqa: ARG002 - not kept
         """Take note of an exception, and return the problem that the deployment's status reports."""
         return fault_problem(step, error_words(error))
 

@@ -10,7 +10,7 @@ from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode, ScaleOwner
 from plimsoll.domain.engines.failures import (
     ACCEPTED_SECONDS,
     OF_NODE,
-    Rejection,
+    PodRejection,
     is_rejecting,
     last_of,
     rejection_words,
@@ -49,9 +49,9 @@ class Surroundings:
     pods: Mapping[str, tuple[PodFacts, ...]]
     workloads: Mapping[str, Body]
     complaints: tuple[str, ...] = ()
-    rejections: Mapping[str, tuple[Rejection, ...]] = field(default_factory=dict)
+    rejections: Mapping[str, tuple[PodRejection, ...]] = field(default_factory=dict)
 
-    def rejecting(self, pool: str, replicas: int, now: float, avoids: Collection[str] = ()) -> tuple[Rejection, ...]:
+    def rejecting(self, pool: str, replicas: int, now: float, avoids: Collection[str] = ()) -> tuple[PodRejection, ...]:
         """Return the rejections of a pool's pods within the last hour, if the next pod probably is rejected, too.
 
         Those before a pod that has come up count no longer, nor those by nodes that the pool avoids.
@@ -186,7 +186,7 @@ def fails_there(pod: PodFacts, now: float) -> bool:
     return pod.restarts >= CERTAIN_RESTARTS or now >= (pod.bound_since or now) + CERTAIN_SECONDS
 
 
-def _bad_nodes(rejections: Sequence[Rejection], failing: Sequence[PodFacts]) -> tuple[tuple[str, str], ...]:
+def _bad_nodes(rejections: Sequence[PodRejection], failing: Sequence[PodFacts]) -> tuple[tuple[str, str], ...]:
     """Return the nodes that pods should leave, each with the cause, if another node of the type may do."""
     found = {each.node: Obstacle.REJECTED.value for each in rejections}
     for pod in failing:

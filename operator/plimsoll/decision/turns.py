@@ -21,7 +21,7 @@ from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
-from plimsoll.rebalance.decide import Decided, decide, kind_of
+from plimsoll.rebalance.decide import LoopResult, decide, kind_of
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
@@ -29,7 +29,7 @@ from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.allowance import Allowance
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned, LoopMemory
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, Engines, PlacementState, Situation
@@ -115,7 +115,7 @@ class Running(Engines):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LoopTurn:
     """The result of a turn: the state to remember, what to report, and what becomes of the plan.
 
     ``answer`` replaces what the plan decided for the object; None: the plan stays as it is. ``detail`` adds what the
@@ -128,7 +128,7 @@ class Turn:
     proposal: Proposal | None = None
     detail: str = ""
     answer: Answer | None = field(default=None, compare=False, repr=False)
-    decided: Decided | None = field(default=None, compare=False, repr=False)
+    decided: LoopResult | None = field(default=None, compare=False, repr=False)
     figures: LiveFigures | None = field(default=None, compare=False, repr=False)
     offered_id: str | None = None
     offered: Offered | None = field(default=None, compare=False, repr=False)
@@ -206,7 +206,7 @@ def take_turn(
     pending: PendingProposals | None = None,
     allowance: Allowance | None = None,
     contested: bool = False,
-) -> Turn:
+) -> LoopTurn:
     """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
 
     An approved change is carried out as in Auto mode.
@@ -257,24 +257,24 @@ def _answered(
     spec: InferenceDeploymentSpec,
     policy: RebalancePolicy,
     standing: Standing,
-    decided: Decided,
+    decided: LoopResult,
     what_if: WhatIf,
     pending: PendingProposals | None,
     now: float,
-) -> Turn:
+) -> LoopTurn:
     """Carry the decision out if the spec or a person allows it; else offer it."""
     offered = offered_by(decided, what_if, pending)
     vote = None if decided.answer is None else approval_of(offered, pending, standing.answered, now)
     if vote is None and not is_carried_out(policy, decided):
         known = None if offered is None else offered.id
-        return Turn(standing, decided.decision, decided.proposal, offered_id=known, offered=offered)
+        return LoopTurn(standing, decided.decision, decided.proposal, offered_id=known, offered=offered)
     if vote is None:
         return _carried_out(standing, decided, now)
     turn = _carried_out(standing, decided, now, f" Approved by {vote.by}.")
     return replace(turn, standing=_approved(spec, turn.standing, standing.answered.with_carried_out(vote)))
 
 
-def _carried_out(standing: Standing, decided: Decided, now: float, who: str = "") -> Turn:
+def _carried_out(standing: Standing, decided: LoopResult, now: float, who: str = "") -> LoopTurn:
     decision, answer = decided.decision, decided.answer
     assert answer is not None  # noqa: S101 - checked by the callers
     assert is_change(decision)  # noqa: S101 - checked by the callers
@@ -283,10 +283,10 @@ def _carried_out(standing: Standing, decided: Decided, now: float, who: str = ""
         standing,
         target_replicas=replicas,
         memory=standing.memory.after_retune() if isinstance(decision, Retune) else standing.memory,
-        history=standing.history.recorded(Mark(now, kind_of(decision), decision.reason.value, replicas)),
+        history=standing.history.recorded(ChangeRecord(now, kind_of(decision), decision.reason.value, replicas)),
         last_change=f"{to_rfc3339(now)}: {sentence(decision)}{who}",
     )
-    return Turn(moved_on, decision, decided.proposal, answer=answer)
+    return LoopTurn(moved_on, decision, decided.proposal, answer=answer)
 
 
 def _approved(spec: InferenceDeploymentSpec, standing: Standing, answered: AnsweredProposals) -> Standing:
@@ -297,7 +297,7 @@ def _approved(spec: InferenceDeploymentSpec, standing: Standing, answered: Answe
     )
 
 
-def _worth_writing(standing: Standing, decided: Decided) -> Learned | None:
+def _worth_writing(standing: Standing, decided: LoopResult) -> Learned | None:
     """Return what the status shall say was learned. Small differences are not worth a write."""
     known, now = standing.learned, decided.memory.learned
     if known is None and now == Learned(now.pool):

@@ -149,7 +149,7 @@ def _what_runs(decision: Decision) -> list[PlannedPool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class LoopResult:
     """A decision, and its destination if it is a change: ``proposal`` for people, ``answer`` for the plan.
 
     A change without a destination is decided in Recommend mode only, in which nothing is carried out. ``room`` is what
@@ -166,7 +166,7 @@ class Decided:
     room: AtOthers | None = None
 
 
-def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = REMEDIES) -> Decided:
+def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = REMEDIES) -> LoopResult:
     """Decide once. The same arguments always give the same decision.
 
     The first remedy with an offer decides. A wait for a bound or for a place is reported only when a change would have
@@ -179,17 +179,17 @@ def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = R
     return _decided(situation, what_if, remedies)
 
 
-def _decided(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) -> Decided:
+def _decided(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) -> LoopResult:
     if situation.policy.mode is Mode.OFF:
-        return Decided(Keep(DecisionReason.MODE_OFF), memory=situation.memory)
+        return LoopResult(Keep(DecisionReason.MODE_OFF), memory=situation.memory)
     moving = under_way(situation)
     if moving is not None:
-        return Decided(moving, memory=situation.memory)
+        return LoopResult(moving, memory=situation.memory)
     look = judged(situation)
     situation = replace(situation, memory=look.memory)
     usual = diagnose(situation, look)
     diagnosis, memory = elsewhere(usual, situation, look, what_if)
-    found = Decided(Wait(diagnosis.reason, diagnosis.numbers), None, None, memory, diagnosis.kind, look.wish)
+    found = LoopResult(Wait(diagnosis.reason, diagnosis.numbers), None, None, memory, diagnosis.kind, look.wish)
     if diagnosis.kind is DiagnosisKind.UNKNOWN:
         return found
     ask = Asking(situation, what_if)
@@ -201,7 +201,7 @@ def _decided(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) 
     return _scaled(found, _about_the_load(diagnosis, situation, look), ask, remedies) or treated
 
 
-def _is_made(decided: Decided, situation: Situation) -> bool:
+def _is_made(decided: LoopResult, situation: Situation) -> bool:
     """Whether a change is carried out now, and not only proposed or held back."""
     return decided.answer is not None and situation.policy.carries_out(decided.decision)
 
@@ -213,7 +213,7 @@ def _about_the_load(diagnosis: Diagnosis, situation: Situation, look: Judged) ->
     return diagnose_load(situation, look)
 
 
-def _scaled(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> Decided | None:
+def _scaled(found: LoopResult, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> LoopResult | None:
     """Return another number of replicas if the load asks for it and it has a place; None if nothing is changed.
 
     It comes before a move that waits for people or for a bound: requests wait while nobody decides.
@@ -225,7 +225,7 @@ def _scaled(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequenc
     return scaled if is_found else None
 
 
-def _treated(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> Decided:
+def _treated(found: LoopResult, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> LoopResult:
     """Return the first offer; else the first wait; else nothing is to be done."""
     waits: list[Wait] = []
     for remedy in remedies:
@@ -237,7 +237,7 @@ def _treated(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequen
     return replace(found, decision=waits[0] if waits else Keep(diagnosis.reason, diagnosis.numbers))
 
 
-def _offered(found: Decided, offer: Offer, policy: RebalancePolicy) -> Decided:
+def _offered(found: LoopResult, offer: Offer, policy: RebalancePolicy) -> LoopResult:
     """Return the decision for an offer. What would be carried out now waits if only others could make room."""
     if offer.room is None:
         return replace(found, decision=offer.change, proposal=offer.proposal, answer=offer.answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plimsoll.rebalance.decide import Decided
+from plimsoll.rebalance.decide import LoopResult
 from plimsoll.rebalance.state.situation import Situation
 
 
@@ -62,7 +62,7 @@ class LiveFigures:
         return None if self.needed is None or not self.target else self.needed / self.target
 
 
-def live_figures(situation: Situation, decided: Decided, target: int) -> LiveFigures:
+def live_figures(situation: Situation, decided: LoopResult, target: int) -> LiveFigures:
     """Return the figures of a turn. ``target`` is the number of replicas that is wanted after it."""
     traffic, wish = situation.load.traffic, decided.wish
     capacity = None if wish is None else wish.capacity

@@ -84,7 +84,7 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class StandingRejection:
     """A rejection in force, ``until`` a time in POSIX seconds."""
 
     proposal: str
@@ -101,7 +101,7 @@ class AnsweredProposals:
     ``carried_out`` are uids of approvals: none of them counts twice, even if the operator ends between two writes.
     """
 
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[StandingRejection, ...] = ()
     carried_out: tuple[str, ...] = ()
 
     def refuses(self, proposal: str | None) -> bool:
@@ -138,7 +138,7 @@ class PendingProposals:
             posted = self.standing(vote.proposal, now)
             if vote.is_open and not vote.approves and posted is not None:
                 kept = [each for each in kept if each.proposal != vote.proposal]
-                kept.append(Refusal(vote.proposal, vote.by, vote.reason, posted.expires, posted.generation))
+                kept.append(StandingRejection(vote.proposal, vote.by, vote.reason, posted.expires, posted.generation))
         return replace(answered, refusals=tuple(kept[-MOST_REMEMBERED:]))
 
     def approval(self, answered: AnsweredProposals, proposal: str, now: float) -> Vote | None:

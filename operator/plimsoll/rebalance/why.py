@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plimsoll.domain.units import agreed, counted, counted_of, format_gib
-from plimsoll.rebalance.law.capacity import Limit
+from plimsoll.rebalance.law.capacity import ConcurrencyLimit
 from plimsoll.rebalance.state.allowance import Scope
 from plimsoll.rebalance.state.decisions import DecisionReason, LoopDecision
 
@@ -152,10 +152,10 @@ _SENTENCES = {
 
 
 _LIMITS = {
-    Limit.KV_CACHE: "the KV cache limits it",
-    Limit.BATCH: "--max-num-seqs limits it",
-    Limit.TOKEN_TIME: "the promised time per token limits it",
-    Limit.FIRST_TOKEN_TIME: "the promised time to the first token limits it",
+    ConcurrencyLimit.KV_CACHE: "the KV cache limits it",
+    ConcurrencyLimit.BATCH: "--max-num-seqs limits it",
+    ConcurrencyLimit.TOKEN_TIME: "the promised time per token limits it",
+    ConcurrencyLimit.FIRST_TOKEN_TIME: "the promised time to the first token limits it",
 }
 
 
@@ -208,7 +208,7 @@ def _traffic(numbers: Mapping[str, int | str]) -> str:
     lengths = f"prompts of {numbers['prompt_tokens']} and answers of {numbers['output_tokens']} tokens"
     if "capacity_per_minute" not in numbers:
         return f"requests with {lengths}"
-    limit = _LIMITS[Limit(str(numbers["limit"]))]
+    limit = _LIMITS[ConcurrencyLimit(str(numbers["limit"]))]
     return (
         f"{counted(numbers['arrivals_per_minute'], 'request')} a minute with {lengths}, of which a replica carries "
         f"{numbers['capacity_per_minute']} ({limit})"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from plimsoll.simulation.values import Request
+from plimsoll.simulation.values import SimulatedRequest
 
 BLOCK_TOKENS = 16
 """Tokens of a block of the KV cache (vLLM's default)."""
@@ -41,8 +41,8 @@ class Decoding:
         self.blocks = 0
         self._step = 0
         self._count = 0
-        self._slots: dict[Request, _Slot] = {}
-        self._ends: list[tuple[int, int, _Slot, Request]] = []
+        self._slots: dict[SimulatedRequest, _Slot] = {}
+        self._ends: list[tuple[int, int, _Slot, SimulatedRequest]] = []
         self._needs = [0] * BLOCK_TOKENS
         """How many requests need another block in a step, by the number of the step modulo the size of a block."""
 
@@ -70,7 +70,7 @@ class Decoding:
             heappop(self._ends)
         return self._ends[0][0] - self._step
 
-    def join(self, request: Request) -> None:
+    def join(self, request: SimulatedRequest) -> None:
         """Let a request generate whose prompt is computed, and that has a token to generate."""
         left = request.arrival.output_tokens - request.generated
         slot = _Slot(self._step, request.computed, self._step + left)
@@ -81,7 +81,7 @@ class Decoding:
         self.tokens += slot.tokens
         self.blocks += blocks_of(slot.tokens)
 
-    def leave(self, request: Request) -> None:
+    def leave(self, request: SimulatedRequest) -> None:
         """Take a request out, as far as it has come.
 
         Raises:
@@ -94,7 +94,7 @@ class Decoding:
         self.tokens -= slot.tokens + passed
         self.blocks -= blocks_of(slot.tokens + passed)
 
-    def newest(self) -> Request:
+    def newest(self) -> SimulatedRequest:
         """Return the request that joined last.
 
         Raises:
@@ -102,7 +102,7 @@ class Decoding:
         """
         return next(reversed(self._slots))
 
-    def requests(self) -> tuple[Request, ...]:
+    def requests(self) -> tuple[SimulatedRequest, ...]:
         """Return all of them, in the order in which they joined."""
         return tuple(self._slots)
 
@@ -123,7 +123,7 @@ class Decoding:
         self.tokens += steps * len(self._slots)
         self._step += steps
 
-    def take_done(self) -> Iterator[Request]:
+    def take_done(self) -> Iterator[SimulatedRequest]:
         """Take out the requests that have all their tokens."""
         while self._slots and self.steps_to_end == 0:
             request = self._ends[0][3]
@@ -136,7 +136,7 @@ def _needs_at(slot: _Slot) -> int:
     return (slot.step - slot.tokens) % BLOCK_TOKENS
 
 
-Chunks = tuple[tuple[Request, int], ...]
+Chunks = tuple[tuple[SimulatedRequest, int], ...]
 """The tokens of prompts that ride along in a step, by their requests."""
 
 
@@ -147,12 +147,12 @@ class Prompts:
 
     def __init__(self) -> None:
         self.blocks = 0
-        self._requests: list[Request] = []
+        self._requests: list[SimulatedRequest] = []
 
     def __len__(self) -> int:
         return len(self._requests)
 
-    def __contains__(self, request: Request) -> bool:
+    def __contains__(self, request: SimulatedRequest) -> bool:
         return request in self._requests
 
     @property
@@ -160,7 +160,7 @@ class Prompts:
         """The tokens of all of them that are to be computed."""
         return sum(request.known_tokens - request.computed for request in self._requests)
 
-    def newest(self) -> Request:
+    def newest(self) -> SimulatedRequest:
         """Return the request that was admitted last.
 
         Raises:
@@ -168,16 +168,16 @@ class Prompts:
         """
         return self._requests[-1]
 
-    def requests(self) -> tuple[Request, ...]:
+    def requests(self) -> tuple[SimulatedRequest, ...]:
         """Return all of them, in the order of their admission."""
         return tuple(self._requests)
 
-    def admit(self, request: Request) -> None:
+    def admit(self, request: SimulatedRequest) -> None:
         """Give a request the blocks of its prompt."""
         self._requests.append(request)
         self.blocks += blocks_of(request.known_tokens)
 
-    def release(self, request: Request) -> None:
+    def release(self, request: SimulatedRequest) -> None:
         """Take back the blocks of a request.
 
         Raises:
@@ -188,7 +188,7 @@ class Prompts:
 
     def chunks(self, room: int) -> Chunks:
         """Return what a step with ``room`` tokens for prompts computes of them, the oldest first."""
-        found: list[tuple[Request, int]] = []
+        found: list[tuple[SimulatedRequest, int]] = []
         for request in self._requests:
             tokens = min(room, request.known_tokens - request.computed)
             if tokens > 0:

@@ -16,11 +16,11 @@ from typing import Final
 
 from plimsoll.performance.step_costs import StepCosts
 from plimsoll.simulation.batch import BLOCK_TOKENS, Chunks, Decoding, Prompts, blocks_of
-from plimsoll.simulation.values import EngineLimits, Fate, Obstacle, Request, Sample
+from plimsoll.simulation.values import EngineLimits, Fate, QueueObstacle, Sample, SimulatedRequest
 
 
 @dataclass(slots=True)
-class Totals:
+class EngineCounters:
     """Totals that only grow. Their meaning is that of :class:`~plimsoll.simulation.values.Sample`."""
 
     preemptions: int = 0
@@ -37,7 +37,7 @@ class Totals:
     prefix_queried_tokens: int = 0
     prefix_hit_tokens: int = 0
 
-    def count_admission(self, request: Request) -> None:
+    def count_admission(self, request: SimulatedRequest) -> None:
         """Count the look-up of a prompt in the prefix cache. vLLM leaves out requests that were preempted."""
         self.prefix_queried_tokens += request.arrival.prompt_tokens
         self.prefix_hit_tokens += request.computed
@@ -48,14 +48,14 @@ class Totals:
         self.token_gaps += tokens
         self.token_gap_seconds += seconds
 
-    def count_first_token(self, request: Request, at: float) -> None:
+    def count_first_token(self, request: SimulatedRequest, at: float) -> None:
         """Count a prompt as computed. A request that was preempted since is not counted again."""
         self.prompt_tokens += request.arrival.prompt_tokens
         self.generation_tokens += 1
         self.ttft_seconds += at - request.received_at
         self.first_tokens += 1
 
-    def count_finished(self, request: Request) -> None:
+    def count_finished(self, request: SimulatedRequest) -> None:
         """Count a request that has all its tokens."""
         self.finished += 1
         self.finished_prompt_tokens += request.arrival.prompt_tokens
@@ -115,7 +115,7 @@ MOST_STEPS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlannedSteps:
     """Steps that are under way: several only if all running requests generate and none can be admitted.
 
     ``chunks`` are the requests whose prompts ride along, with their tokens.
@@ -128,7 +128,7 @@ class Plan:
     chunks: Chunks = ()
 
 
-class Engine:
+class SimulatedEngine:
     """The requests of one replica, its KV cache and its counters."""
 
     __slots__ = ("_decoding", "_is_warm", "_limits", "_prompts", "_times", "_waiting", "load", "plan", "totals")
@@ -136,14 +136,14 @@ class Engine:
     def __init__(self, limits: EngineLimits, times: StepTimes) -> None:
         self._limits = limits
         self._times = times
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[SimulatedRequest] = deque()
         self._prompts = Prompts()
         self._decoding = Decoding()
         self._is_warm = False
         self.load = 0
         """All requests that are not answered."""
-        self.totals = Totals()
-        self.plan: Plan | None = None
+        self.totals = EngineCounters()
+        self.plan: PlannedSteps | None = None
         """The steps that are under way; None while the engine is idle."""
 
     @property
@@ -177,19 +177,19 @@ class Engine:
         return self.total_blocks - self.used_blocks
 
     @property
-    def obstacle(self) -> Obstacle | None:
+    def obstacle(self) -> QueueObstacle | None:
         """The reason why the first request of the queue waits; None if nothing waits."""
         if not self._waiting:
             return None
         if self.running >= self._limits.max_num_seqs:
-            return Obstacle.SEQUENCE_SLOTS
-        return Obstacle.STEP if self._can_admit() else Obstacle.CACHE
+            return QueueObstacle.SEQUENCE_SLOTS
+        return QueueObstacle.STEP if self._can_admit() else QueueObstacle.CACHE
 
-    def requests(self) -> tuple[Request, ...]:
+    def requests(self) -> tuple[SimulatedRequest, ...]:
         """Return all requests that are not answered."""
         return (*self._decoding.requests(), *self._prompts.requests(), *self._waiting)
 
-    def add(self, request: Request, now: float) -> None:
+    def add(self, request: SimulatedRequest, now: float) -> None:
         """Put a request into the queue.
 
         Raises:
@@ -200,14 +200,14 @@ class Engine:
         self._waiting.append(request)
         self.load += 1
 
-    def _check(self, request: Request) -> None:
+    def _check(self, request: SimulatedRequest) -> None:
         prompt, output = request.arrival.prompt_tokens, request.arrival.output_tokens
         if prompt < 1 or output < 1:
             raise ValueError(f"request: {prompt} and {output} tokens; write 1 or more of each")
         if blocks_of(prompt + output) > self.total_blocks:
             raise ValueError(f"request: {prompt} + {output} tokens; the KV cache holds {self._limits.kv_tokens}")
 
-    def drop(self, request: Request) -> None:
+    def drop(self, request: SimulatedRequest) -> None:
         """Forget a request that has no first token, because its client is gone.
 
         Raises:
@@ -235,7 +235,7 @@ class Engine:
         if plan is not None and plan.steps > 1 and self._can_admit():
             self.plan = replace(plan, steps=1, ends_at=max(now, plan.begins_at + plan.step_seconds))
 
-    def end(self) -> list[Request]:
+    def end(self) -> list[SimulatedRequest]:
         """Take the steps that were planned, and return the requests that are done with them.
 
         Raises:
@@ -259,7 +259,7 @@ class Engine:
             waiting=self.waiting,
             running=self.running,
             dequeued_total=self.totals.finished,
-            **{f"{each.name}_total": getattr(self.totals, each.name) for each in fields(Totals)},
+            **{f"{each.name}_total": getattr(self.totals, each.name) for each in fields(EngineCounters)},
         )
 
     def _make_room(self, now: float) -> None:
@@ -270,7 +270,7 @@ class Engine:
         while self._decoding.blocks_needed > self.free_blocks:
             self._preempt(self._prompts.newest() if self._prompts else self._decoding.newest(), now)
 
-    def _preempt(self, request: Request, now: float) -> None:
+    def _preempt(self, request: SimulatedRequest, now: float) -> None:
         if request in self._prompts:
             self._prompts.release(request)
         else:
@@ -302,7 +302,7 @@ class Engine:
             self.totals.count_admission(request)
         return request.known_tokens - request.computed
 
-    def _cached_tokens(self, request: Request) -> int:
+    def _cached_tokens(self, request: SimulatedRequest) -> int:
         """Return the tokens that need no computing: whole blocks, and not the last token of the prompt.
 
         The cache of a replica is empty until its first prompt is computed.
@@ -310,18 +310,18 @@ class Engine:
         cached = min(request.arrival.cached_tokens, request.arrival.prompt_tokens - 1)
         return cached // BLOCK_TOKENS * BLOCK_TOKENS if self._is_warm else 0
 
-    def _mixed_plan(self, now: float, chunks: Chunks) -> Plan:
+    def _mixed_plan(self, now: float, chunks: Chunks) -> PlannedSteps:
         times, tokens = self._times, sum(tokens for _, tokens in chunks)
         seconds = times.step(len(self._decoding), self._decoding.context, tokens)
         for request, part in chunks:
             seconds += times.attention(request.computed, request.computed + part)
-        return Plan(now, seconds, 1, now + seconds, chunks)
+        return PlannedSteps(now, seconds, 1, now + seconds, chunks)
 
-    def _decoding_plan(self, now: float) -> Plan:
+    def _decoding_plan(self, now: float) -> PlannedSteps:
         decoding = self._decoding
         steps = min(MOST_STEPS, decoding.steps_to_end, decoding.steps_within(self.free_blocks))
         seconds = self._times.step(len(decoding), decoding.context + (steps - 1) / 2)
-        return Plan(now, seconds, steps, now + steps * seconds)
+        return PlannedSteps(now, seconds, steps, now + steps * seconds)
 
     def _catch_up(self, now: float) -> None:
         """Take the steps of the plan that have ended; its last one ends with the plan."""
@@ -338,9 +338,9 @@ class Engine:
         self.totals.count_later_tokens(steps * requests, seconds * requests)
         self._decoding.advance(steps)
 
-    def _end_chunks(self, plan: Plan) -> list[Request]:
+    def _end_chunks(self, plan: PlannedSteps) -> list[SimulatedRequest]:
         """Return the requests that needed no more than the token at the end of their prompt."""
-        done: list[Request] = []
+        done: list[SimulatedRequest] = []
         for request, tokens in plan.chunks:
             if request not in self._prompts:
                 continue
@@ -353,7 +353,7 @@ class Engine:
                     self._decoding.join(request)
         return done
 
-    def _end_prompt(self, request: Request, now: float) -> None:
+    def _end_prompt(self, request: SimulatedRequest, now: float) -> None:
         """Give a request the token that the end of its prompt brings."""
         self._prompts.release(request)
         self._is_warm = True
@@ -364,7 +364,7 @@ class Engine:
         elif request.preempted_at is not None:
             self.totals.count_later_tokens(1, now - request.preempted_at)
 
-    def _finish(self, request: Request, now: float) -> None:
+    def _finish(self, request: SimulatedRequest, now: float) -> None:
         request.finished_at = now + self._times.request_seconds
         request.fate = Fate.SERVED
         self.totals.count_finished(request)

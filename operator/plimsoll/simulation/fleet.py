@@ -11,8 +11,8 @@ from typing import Generic, Protocol, TypeVar
 
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Chance
-from plimsoll.simulation.engine import Engine, StepTimes
-from plimsoll.simulation.values import EngineLimits, Fate, Fault, FaultKind, Request
+from plimsoll.simulation.engine import SimulatedEngine, StepTimes
+from plimsoll.simulation.values import EngineLimits, Fate, FaultKind, InjectedFault, SimulatedRequest
 
 
 class Stage(Enum):
@@ -32,7 +32,7 @@ class Replica:
     """
 
     number: int
-    engine: Engine
+    engine: SimulatedEngine
     agenda: Agenda
     created_at: float
     placed_at: float
@@ -61,7 +61,7 @@ class Replica:
         """Serve from now on."""
         self.stage, self.ready_since = Stage.READY, self.agenda.now
 
-    def receive(self, request: Request) -> None:
+    def receive(self, request: SimulatedRequest) -> None:
         """Take a request.
 
         Raises:
@@ -70,7 +70,7 @@ class Replica:
         self.engine.add(request, self.agenda.now)
         self._go_on()
 
-    def forget(self, request: Request) -> None:
+    def forget(self, request: SimulatedRequest) -> None:
         """Drop a request whose client is gone."""
         self.engine.drop(request)
         self._go_on()
@@ -107,7 +107,7 @@ class Replica:
             self.on_idle(self)
 
 
-def lasts(fault: Fault, now: float) -> bool:
+def lasts(fault: InjectedFault, now: float) -> bool:
     """Say whether a fault has begun and has not ended."""
     return fault.begins_at <= now < fault.begins_at + fault.seconds
 
@@ -140,12 +140,12 @@ class Rules(Protocol[Limits_co]):
         """How long a removed replica may finish its requests; after that they are lost."""
 
     @property
-    def faults(self) -> tuple[Fault, ...]:
+    def faults(self) -> tuple[InjectedFault, ...]:
         """The faults that may hit new replicas."""
 
 
 @dataclass
-class Fleet(Generic[Limits]):
+class SimulatedFleet(Generic[Limits]):
     """All replicas that ever were, in the order of their creation. ``on_ready`` is called when one begins to serve."""
 
     rules: Rules[Limits]
@@ -159,7 +159,7 @@ class Fleet(Generic[Limits]):
     _outdated: list[Replica] = field(default_factory=list, init=False)
     _living: list[Replica] = field(default_factory=list, init=False)
     _ready: list[Replica] = field(default_factory=list, init=False)
-    _hit: Counter[Fault] = field(default_factory=Counter, init=False)
+    _hit: Counter[InjectedFault] = field(default_factory=Counter, init=False)
     """How many replicas each fault has hit."""
 
     def __post_init__(self) -> None:
@@ -209,7 +209,7 @@ class Fleet(Generic[Limits]):
         return sum(replica.held_seconds(until) for replica in self.replicas)
 
     def _create(self, placed_at: float) -> Replica:
-        engine, now = Engine(self.engine, self.times), self.agenda.now
+        engine, now = SimulatedEngine(self.engine, self.times), self.agenda.now
         replica = Replica(len(self.replicas), engine, self.agenda, now, placed_at, self._end_if_draining)
         self.replicas.append(replica)
         self._living.append(replica)
@@ -225,7 +225,7 @@ class Fleet(Generic[Limits]):
             ready_at = placed_at + self.rules.cold_start_seconds * factor
             self.agenda.at(ready_at, partial(self._get_ready, replica))
 
-    def _strike(self, kind: FaultKind) -> Fault | None:
+    def _strike(self, kind: FaultKind) -> InjectedFault | None:
         """Return the fault of a kind that hits the replica that is created now."""
         lasting = (fault for fault in self.rules.faults if fault.kind is kind and lasts(fault, self.agenda.now))
         hit = next((fault for fault in lasting if fault.replicas is None or self._hit[fault] < fault.replicas), None)

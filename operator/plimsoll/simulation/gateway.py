@@ -9,7 +9,7 @@ from functools import partial
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Chance
 from plimsoll.simulation.fleet import Replica
-from plimsoll.simulation.values import Arrival, Fate, Request, Routing
+from plimsoll.simulation.values import Arrival, Fate, Routing, SimulatedRequest
 
 
 @dataclass(slots=True)
@@ -21,9 +21,9 @@ class Gateway:
     routing: Routing
     patience_seconds: float
     rng: Chance
-    requests: list[Request] = field(default_factory=list)
-    _held: dict[Request, None] = field(default_factory=dict, init=False)
-    _places: dict[Request, Replica] = field(default_factory=dict, init=False)
+    requests: list[SimulatedRequest] = field(default_factory=list)
+    _held: dict[SimulatedRequest, None] = field(default_factory=dict, init=False)
+    _places: dict[SimulatedRequest, Replica] = field(default_factory=dict, init=False)
 
     @property
     def held(self) -> int:
@@ -43,12 +43,12 @@ class Gateway:
             self._send(request)
 
     def _arrive(self, arrival: Arrival) -> None:
-        request = Request(arrival)
+        request = SimulatedRequest(arrival)
         self.requests.append(request)
         self._send(request)
         self.agenda.at(arrival.at + self.patience_seconds, partial(self._lose_patience, request))
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: SimulatedRequest) -> None:
         ready = self.ready()
         if ready:
             self._places[request] = replica = choose(ready, self.routing, self.rng)
@@ -56,7 +56,7 @@ class Gateway:
         else:
             self._held[request] = None
 
-    def _lose_patience(self, request: Request) -> None:
+    def _lose_patience(self, request: SimulatedRequest) -> None:
         replica = self._places.pop(request, None)
         if request.fate is not None or request.first_token_at is not None:
             return

@@ -23,18 +23,18 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.engine_limits import other_steps
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
-from plimsoll.rebalance.decide import Decided, decide, kind_of
+from plimsoll.rebalance.decide import LoopResult, decide, kind_of
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.state.decisions import AddReplica, Move, RemoveReplica, Retune
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Chance
 from plimsoll.simulation.fleet import Replica, Stage
-from plimsoll.simulation.run import Kind
+from plimsoll.simulation.run import ReplicaKind
 from plimsoll.simulation.values import Sample
 
 _NOTHING = Ledger({})
@@ -47,13 +47,13 @@ _POOL: Final = "pool"
 class Loop:
     """The loop's state between its turns: it wants ``wanted`` replicas of a ``kind``."""
 
-    kind: Kind
+    kind: ReplicaKind
     policy: RebalancePolicy
     wanted: int
     startup_seconds: float
     memory: LoopMemory = field(init=False)
     history: ChangeHistory = field(default_factory=ChangeHistory, init=False)
-    _declared: Kind = field(init=False)
+    _declared: ReplicaKind = field(init=False)
     _memo: Memo = field(default_factory=Memo, init=False)
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class Loop:
             self.memory.about(_POOL),
         )
 
-    def turn(self, situation: Situation) -> Decided:
+    def turn(self, situation: Situation) -> LoopResult:
         """Decide once, and take the change up if the policy carries it out."""
         request = self.kind.request.with_replicas(self.wanted)
         decided = decide(situation, open_room(request, self.kind.option))
@@ -83,11 +83,11 @@ class Loop:
             self._take_up(decided, situation.now)
         return decided
 
-    def acts_on(self, decided: Decided) -> bool:
+    def acts_on(self, decided: LoopResult) -> bool:
         """Whether a decision is a change that is carried out."""
         return decided.answer is not None and self.policy.carries_out(decided.decision)
 
-    def _take_up(self, decided: Decided, now: float) -> None:
+    def _take_up(self, decided: LoopResult, now: float) -> None:
         change, answer = decided.decision, decided.answer
         if not isinstance(change, AddReplica | RemoveReplica | Retune | Move) or answer is None:
             return
@@ -95,7 +95,7 @@ class Loop:
             self.kind = self.kind.with_limits(change.limits) or self.kind
             self.memory = self.memory.after_retune()
         self.wanted = answer.tenant.request.replicas
-        self.history = self.history.recorded(Mark(now, kind_of(change), change.reason.value, self.wanted))
+        self.history = self.history.recorded(ChangeRecord(now, kind_of(change), change.reason.value, self.wanted))
 
     def _placement(self, replicas: Sequence[Replica]) -> PlacementState:
         kind, place = self.kind, self.kind.place

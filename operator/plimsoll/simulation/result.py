@@ -49,7 +49,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class TimePercentiles:
     """The middle and the 95th percentile of times in seconds."""
 
     median: float
@@ -89,8 +89,8 @@ class Moment:
     wanted: int
     ready: int
     starting: int
-    ttft: Spread | None = None
-    tpot: Spread | None = None
+    ttft: TimePercentiles | None = None
+    tpot: TimePercentiles | None = None
 
     @property
     def kv_cache_in_use(self) -> float:
@@ -99,7 +99,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class RunTotals:
     """The requests of the whole run, and what became of them; those that are under way at the end are the rest.
 
     ``replica_seconds`` counts replicas while they hold their GPUs.
@@ -112,8 +112,8 @@ class Totals:
     under_way: int
     preemptions: int
     replica_seconds: float
-    ttft: Spread | None
-    tpot: Spread | None
+    ttft: TimePercentiles | None
+    tpot: TimePercentiles | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class SimulationResult:
     summary: str
     moments: tuple[Moment, ...]
     events: tuple[Event, ...]
-    totals: Totals
+    totals: RunTotals
 
 
 def evenly(items: Sequence[T], most: int) -> Sequence[T]:
@@ -137,7 +137,7 @@ def evenly(items: Sequence[T], most: int) -> Sequence[T]:
 _MINUTE = 60
 
 
-def summary_of(workload: Workload, moments: Sequence[Moment], events: Sequence[Event], totals: Totals) -> str:
+def summary_of(workload: Workload, moments: Sequence[Moment], events: Sequence[Event], totals: RunTotals) -> str:
     """Return the sentence."""
     parts = [_filling(workload, moments, events), _policy(moments, events), *_losses(totals)]
     return f"{'; '.join(parts)}."
@@ -181,7 +181,7 @@ def _range(wanted: Sequence[int]) -> str:
     return f"the replicas go from {first:,} to {last:,}{between}"
 
 
-def _losses(totals: Totals) -> Iterator[str]:
+def _losses(totals: RunTotals) -> Iterator[str]:
     if totals.gave_up:
         yield f"{totals.gave_up:,} of {totals.arrived:,} requests get no answer in time"
     if totals.lost:

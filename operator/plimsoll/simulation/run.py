@@ -23,7 +23,7 @@ from plimsoll.simulation.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReplicaLimits:
     """The limits of one engine, as its estimate and its settings give them."""
 
     kv_tokens: int
@@ -32,12 +32,12 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ReplicaKind:
     """One kind of replica: the request with its settings, the estimate, the limits of its engine, and its speed."""
 
     request: Request
     place: Sized
-    limits: Limits
+    limits: ReplicaLimits
     model: ReplicaModel
 
     @property
@@ -53,14 +53,14 @@ class Kind:
         target = Target(gpu.name, split, ("gpu", gpu.name), "nvidia.com/gpu")
         return Option(gpu, target, self.place.settings, self.place.figures, hourly_price(gpu, split))
 
-    def with_limits(self, limits: StepLimits) -> Kind | None:
+    def with_limits(self, limits: StepLimits) -> ReplicaKind | None:
         """Return the replica with other limits of a step; None if it would not fit then."""
         request, gpu, split = self.request.limited(limits), self.place.gpu, self.place.split
         place = Sized(gpu, split, *sized(request, gpu, split))
         return None if place.figures.fit is Fit.NO else kind_of_replica(request, place)
 
 
-def kind_of_replica(request: Request, place: Sized) -> Kind:
+def kind_of_replica(request: Request, place: Sized) -> ReplicaKind:
     """Return one replica of a deployment on a GPU type.
 
     Raises:
@@ -80,8 +80,8 @@ def kind_of_replica(request: Request, place: Sized) -> Kind:
         raise InvalidInput("model", request.model.name, "The performance model does not know it on this GPU type.")
     own = settings.limits
     sequences = min(own.sequences, figures.max_sequences or own.sequences)
-    limits = Limits(figures.kv_capacity_tokens, sequences, own.step_tokens)
-    return Kind(request, place, limits, model.limited(StepLimits(sequences=sequences)))
+    limits = ReplicaLimits(figures.kv_capacity_tokens, sequences, own.step_tokens)
+    return ReplicaKind(request, place, limits, model.limited(StepLimits(sequences=sequences)))
 
 
 MOST_REPLICAS: Final = 50
@@ -110,7 +110,7 @@ class SimulationRun:
         seed: of the moments, the lengths and the routes of requests.
     """
 
-    kind: Kind
+    kind: ReplicaKind
     workload: Workload
     policy: RebalancePolicy
     replicas: int = 1

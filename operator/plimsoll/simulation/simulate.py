@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.rebalance.decide import Decided
+from plimsoll.rebalance.decide import LoopResult
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Draws, seed_for
 from plimsoll.simulation.engine import StepTimes
-from plimsoll.simulation.fleet import Fleet, Replica
+from plimsoll.simulation.fleet import Replica, SimulatedFleet
 from plimsoll.simulation.gateway import Gateway
 from plimsoll.simulation.loop import Loop, Scrapes
 from plimsoll.simulation.result import Happening, Moment, SimulationResult, summary_of
-from plimsoll.simulation.run import Limits, SimulationRun
-from plimsoll.simulation.values import Fault, Routing
+from plimsoll.simulation.run import ReplicaLimits, SimulationRun
+from plimsoll.simulation.values import InjectedFault, Routing
 from plimsoll.simulation.watching import Log, Watching
 from plimsoll.simulation.workload import arrivals
 
@@ -29,7 +29,7 @@ LOOK_SECONDS: Final = 5.0
 
 _SLICE_SECONDS: Final = 60.0
 
-Witness = Callable[[Situation, Decided], None]
+Witness = Callable[[Situation, LoopResult], None]
 """Sees every turn of the live loop."""
 
 
@@ -44,14 +44,14 @@ def simulate(simulation_run: SimulationRun, witness: Witness | None = None) -> S
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """How replicas start and end, for :class:`Fleet`."""
+    """How replicas start and end, for :class:`SimulatedFleet`."""
 
-    engine: Limits
+    engine: ReplicaLimits
     start_replicas: int
     cold_start_seconds: float
     drain_seconds: float
     cold_start_spread: tuple[float, float] = (1.0, 1.0)
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[InjectedFault, ...] = ()
 
 
 class _Run:
@@ -67,7 +67,7 @@ class _Run:
             simulation_run.drain_seconds,
         )
         starts, routes, phases = (Draws(seed_for(seed, each)) for each in ("starts", "routing", "scrapes"))
-        self._fleet = Fleet(rules, StepTimes(costs), self._agenda, starts, self._on_ready)
+        self._fleet = SimulatedFleet(rules, StepTimes(costs), self._agenda, starts, self._on_ready)
         self._scrapes = Scrapes(self._agenda, phases, simulation_run.scrape_seconds, simulation_run.workload.seconds)
         patience = max(0.0, simulation_run.patience_seconds - costs.request_seconds)
         self._gateway = Gateway(self._agenda, self._fleet.ready, Routing.LEAST_LOADED, patience, routes)

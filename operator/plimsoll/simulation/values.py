@@ -62,7 +62,7 @@ class FaultKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InjectedFault:
     """A fault and its time. A fault of starts hits only the first ``replicas``; None hits all."""
 
     kind: FaultKind
@@ -106,7 +106,7 @@ class Sample:
     prefix_hit_tokens_total: float
 
 
-class Obstacle(StrEnum):
+class QueueObstacle(StrEnum):
     """The reasons why the first request of an engine's queue waits."""
 
     CACHE = "Cache"
@@ -128,7 +128,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredRequest:
     """One request and what became of it. The times are None if they did not happen."""
 
     arrival: Arrival
@@ -138,7 +138,7 @@ class Answered:
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class SimulatedRequest:
     """A request and how far it has come. Times are in seconds since the start of the run.
 
     Attributes:
@@ -169,7 +169,7 @@ class Request:
         return self.arrival.prompt_tokens + self.generated
 
     @property
-    def answered(self) -> Answered:
+    def answered(self) -> AnsweredRequest:
         """The request and what became of it.
 
         Raises:
@@ -177,7 +177,7 @@ class Request:
         """
         if self.fate is None:
             raise ValueError(f"fate: the request of {self.arrival.at} s is still under way")
-        return Answered(self.arrival, self.fate, self.ttft_seconds, self.tpot_seconds)
+        return AnsweredRequest(self.arrival, self.fate, self.ttft_seconds, self.tpot_seconds)
 
     @property
     def ttft_seconds(self) -> float | None:

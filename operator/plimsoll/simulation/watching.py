@@ -11,15 +11,15 @@ from math import ceil
 from typing import Final
 
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.rebalance.decide import Decided
+from plimsoll.rebalance.decide import LoopResult
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
 from plimsoll.rebalance.why import sentence
 from plimsoll.simulation.batch import BLOCK_TOKENS
-from plimsoll.simulation.fleet import Fleet, Replica, Stage
+from plimsoll.simulation.fleet import Replica, SimulatedFleet, Stage
 from plimsoll.simulation.gateway import Gateway
-from plimsoll.simulation.result import Event, Happening, Moment, Spread, Totals
-from plimsoll.simulation.run import Limits
-from plimsoll.simulation.values import Fate, Obstacle, Request
+from plimsoll.simulation.result import Event, Happening, Moment, RunTotals, TimePercentiles
+from plimsoll.simulation.run import ReplicaLimits
+from plimsoll.simulation.values import Fate, QueueObstacle, SimulatedRequest
 
 _HIGH = 0.95
 
@@ -28,11 +28,11 @@ _HIGH = 0.95
 class Watching:
     """The counts up to the last moment, so that each request is counted once."""
 
-    fleet: Fleet[Limits]
+    fleet: SimulatedFleet[ReplicaLimits]
     gateway: Gateway
     _preemptions: int = field(default=0, init=False)
-    _begun: set[Request] = field(default_factory=set, init=False)
-    _open: dict[Request, None] = field(default_factory=dict, init=False)
+    _begun: set[SimulatedRequest] = field(default_factory=set, init=False)
+    _open: dict[SimulatedRequest, None] = field(default_factory=dict, init=False)
     _seen: int = field(default=0, init=False)
     lost: int = field(default=0, init=False)
     """The requests that the last moment has found lost with their replica."""
@@ -70,20 +70,20 @@ class Watching:
             tpot=spread_of(each.tpot_seconds for each in ended),
         )
 
-    def obstacles(self) -> dict[Obstacle, Replica]:
+    def obstacles(self) -> dict[QueueObstacle, Replica]:
         """Return why requests wait now, each with the first replica where they do."""
-        found: dict[Obstacle, Replica] = {}
+        found: dict[QueueObstacle, Replica] = {}
         for each in self.fleet.ready():
             obstacle = each.engine.obstacle
             if obstacle is not None:
                 found.setdefault(obstacle, each)
         return found
 
-    def totals(self, seconds: float) -> Totals:
+    def totals(self, seconds: float) -> RunTotals:
         """Return what became of all requests of a run of so many seconds."""
         requests = self.gateway.requests
         fates = [each.fate for each in requests]
-        return Totals(
+        return RunTotals(
             arrived=len(requests),
             served=fates.count(Fate.SERVED),
             gave_up=fates.count(Fate.GAVE_UP),
@@ -103,15 +103,15 @@ class Watching:
         return self._preemptions - before
 
 
-def spread_of(seconds: Iterable[float | None]) -> Spread | None:
+def spread_of(seconds: Iterable[float | None]) -> TimePercentiles | None:
     """Return the middle and the 95th percentile of those times that are known; None if there are none."""
     ordered = sorted(each for each in seconds if each is not None)
     if not ordered:
         return None
-    return Spread(ordered[ceil(len(ordered) / 2) - 1], ordered[ceil(_HIGH * len(ordered)) - 1])
+    return TimePercentiles(ordered[ceil(len(ordered) / 2) - 1], ordered[ceil(_HIGH * len(ordered)) - 1])
 
 
-def _has_first_token(request: Request, now: float) -> bool:
+def _has_first_token(request: SimulatedRequest, now: float) -> bool:
     return request.first_token_at is not None and request.first_token_at <= now
 
 
@@ -149,13 +149,13 @@ class Log:
         if before is None or at - before > CALM_SECONDS:
             self.events.append(Event(at, kind, words))
 
-    def obstacle(self, at: float, obstacle: Obstacle, replica: Replica) -> None:
+    def obstacle(self, at: float, obstacle: QueueObstacle, replica: Replica) -> None:
         """Note why requests wait at a replica. That a step takes its time is no event."""
         engine = replica.engine
-        if obstacle is Obstacle.CACHE:
+        if obstacle is QueueObstacle.CACHE:
             words = f"The KV cache of {replica.name} is full: {_count(engine.waiting, 'request')} wait for room in it."
             self.state(at, Happening.CACHE_FULL, words)
-        if obstacle is Obstacle.SEQUENCE_SLOTS:
+        if obstacle is QueueObstacle.SEQUENCE_SLOTS:
             words = f"{replica.name} runs {engine.running:,} requests, as many as it may: {engine.waiting:,} more wait."
             self.state(at, Happening.SLOTS_FULL, words)
 
@@ -171,7 +171,7 @@ class Log:
             words = f"{_count(count, 'client')} had no first token within {patience_seconds:g} s and gave up."
             self.state(at, Happening.GAVE_UP, words)
 
-    def decided(self, at: float, decided: Decided, *, is_made: bool) -> None:
+    def decided(self, at: float, decided: LoopResult, *, is_made: bool) -> None:
         """Note a decision. One that is not carried out is noted once, until another one is made."""
         decision, said = decided.decision, (type(decided.decision).__name__, decided.decision.reason.value)
         is_change = isinstance(decision, AddReplica | RemoveReplica | Retune | Move)
@@ -192,7 +192,7 @@ class Log:
         self.events.append(Event(at, Happening.SERVES, words))
 
 
-def _what(decided: Decided, *, is_made: bool) -> str:
+def _what(decided: LoopResult, *, is_made: bool) -> str:
     match decided.decision:
         case AddReplica(count=count):
             change = f"add {_count(count, 'replica')}"

@@ -43,7 +43,7 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StatedCondition:
     """One condition without its time; ``status`` is True, False or Unknown."""
 
     status: str
@@ -66,13 +66,13 @@ def conditions(report: Report, earlier: Mapping[str, Since], now: str) -> list[d
     verdicts = {Kind.READY: ready, Kind.PLANNED: planned, Kind.PLACED: placed, Kind.AVAILABLE: available}
     stalled = next((verdict for verdict in (planned, placed, available) if verdict.stalled), None)
     if stalled is not None:
-        verdicts[Kind.STALLED] = Verdict("True", stalled.reason, stalled.message)
+        verdicts[Kind.STALLED] = StatedCondition("True", stalled.reason, stalled.message)
     elif ready.status != "True" and not report.suspended:
-        verdicts[Kind.RECONCILING] = Verdict("True", ready.reason, ready.message)
+        verdicts[Kind.RECONCILING] = StatedCondition("True", ready.reason, ready.message)
     return [_condition(kind, verdict, earlier.get(kind), report.generation, now) for kind, verdict in verdicts.items()]
 
 
-def _condition(kind: Kind, verdict: Verdict, before: Since | None, generation: int, now: str) -> dict[str, Any]:
+def _condition(kind: Kind, verdict: StatedCondition, before: Since | None, generation: int, now: str) -> dict[str, Any]:
     return {
         "type": kind.value,
         "status": verdict.status,
@@ -83,21 +83,21 @@ def _condition(kind: Kind, verdict: Verdict, before: Since | None, generation: i
     }
 
 
-def _planned(report: Report) -> Verdict:
+def _planned(report: Report) -> StatedCondition:
     if report.problem is not None:
-        return Verdict(
+        return StatedCondition(
             "False" if report.problem.permanent else "Unknown",
             report.problem.reason,
             report.problem.message,
             stalled=report.problem.permanent,
         )
     if report.name_conflict:
-        return Verdict("False", Why.NAME_CONFLICT, report.name_conflict, stalled=True)
+        return StatedCondition("False", Why.NAME_CONFLICT, report.name_conflict, stalled=True)
     decision = report.decision
     if decision is None:
-        return Verdict("Unknown", Why.PENDING, "Waiting for the planner.")
+        return StatedCondition("Unknown", Why.PENDING, "Waiting for the planner.")
     if report.suspended:
-        return Verdict("Unknown", Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
+        return StatedCondition("Unknown", Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
     if decision.change_blocked:
         return _unplaced(
             report,
@@ -111,13 +111,15 @@ def _planned(report: Report) -> Verdict:
     old = decision.outgrown
     if old is not None:
         message = f"{place_words(old.gpu_type, old.split)} would not be chosen any more: {rejection_sentence(old)}."
-        return Verdict("True", Why.PLACEMENT_TOO_SMALL, message)
+        return StatedCondition("True", Why.PLACEMENT_TOO_SMALL, message)
     choice = decision.choice
     if choice is None:
-        return Verdict("True", Why.PLACEMENT_KEPT, "The placement stays as it is.")
+        return StatedCondition("True", Why.PLACEMENT_KEPT, "The placement stays as it is.")
     warned = f" Warning: {' '.join(decision.warnings)}" if decision.warnings else ""
     estimate = estimate_sentence(choice.estimate)
-    return Verdict("True", Why.PLACEMENT_DECIDED, f"{place_words(choice.gpu.name, choice.split)}: {estimate}.{warned}")
+    return StatedCondition(
+        "True", Why.PLACEMENT_DECIDED, f"{place_words(choice.gpu.name, choice.split)}: {estimate}.{warned}"
+    )
 
 
 def _waits_for(decision: Decision) -> Why:
@@ -130,7 +132,7 @@ def _waits_for(decision: Decision) -> Why:
     return Why.WAITING_FOR_GPUS
 
 
-def _unplaced(report: Report, decision: Decision, waiting_reason: Why, opening: str) -> Verdict:
+def _unplaced(report: Report, decision: Decision, waiting_reason: Why, opening: str) -> StatedCondition:
     """The verdict if nothing fits, or if something fits and must wait. Only the first case does not end by itself."""
     waits = only_waits(decision.rejections)
     advice = "; or ".join(remedy_sentence(remedy) for remedy in decision.remedies[:3])
@@ -142,44 +144,44 @@ def _unplaced(report: Report, decision: Decision, waiting_reason: Why, opening: 
     unused = f"{report.left_out} " if report.left_out else ""
     coming = f"{report.coming} " if report.coming else ""
     stalled = not (waits or report.coming)
-    return Verdict("False", reason, f"{opening}{closest}{unused}{coming}{remedy}", stalled=stalled)
+    return StatedCondition("False", reason, f"{opening}{closest}{unused}{coming}{remedy}", stalled=stalled)
 
 
-def _placed(report: Report) -> Verdict:
+def _placed(report: Report) -> StatedCondition:
     if report.decision is None or not report.decision.pools:
-        return Verdict("False", Why.NOT_PLANNED, "No placement has been decided.")
+        return StatedCondition("False", Why.NOT_PLANNED, "No placement has been decided.")
     verdict = _placed_by(report, report.decision)
     return replace(verdict, message=f"{verdict.message}{_leaving_words(report)}")
 
 
-def _placed_by(report: Report, decision: Decision) -> Verdict:
+def _placed_by(report: Report, decision: Decision) -> StatedCondition:
     views = _active_views(report)
     if report.refused:
-        return Verdict("False", Why.PODS_NOT_CREATED, report.refused, stalled=not report.refusal_passes)
+        return StatedCondition("False", Why.PODS_NOT_CREATED, report.refused, stalled=not report.refusal_passes)
     if report.contested:
-        return Verdict("False", Why.REPLICAS_CONTESTED, report.contested, stalled=True)
+        return StatedCondition("False", Why.REPLICAS_CONTESTED, report.contested, stalled=True)
     error = next((view.workload_error for view in views if view.workload_error), "")
     if error:
-        return Verdict("False", Why.PODS_NOT_CREATED, error)
+        return StatedCondition("False", Why.PODS_NOT_CREATED, error)
     unbound = sum(view.unbound for view in views)
     wanted = sum(pool.split.shape.pods_of(pool.replicas) for pool in active(decision.pools))
     bound = sum(view.pods - view.unbound for view in views)
     rejecting = next((view for view in views if view.rejected), None)
     if rejecting is not None and rejecting.accepted < report.wanted_pods(rejecting.name):
-        return Verdict("False", Why.PODS_REJECTED, _rejected_words(decision, rejecting), stalled=True)
+        return StatedCondition("False", Why.PODS_REJECTED, _rejected_words(decision, rejecting), stalled=True)
     queued = next((view for view in views if view.queued), None)
     if queued is not None and unbound == sum(view.queued for view in views):
-        return Verdict("False", Why.WAITING_FOR_QUEUE, f"{_queue_words(queued, unbound)}.")
+        return StatedCondition("False", Why.WAITING_FOR_QUEUE, f"{_queue_words(queued, unbound)}.")
     if unbound and report.awaits:
         groups = ", ".join(report.awaits)
         message = f"{_waiting(unbound)} for new nodes of {groups}, which an autoscaler starts."
-        return Verdict("False", Why.WAITING_FOR_NODES, message)
+        return StatedCondition("False", Why.WAITING_FOR_NODES, message)
     if unbound:
-        return Verdict("False", Why.WAITING_FOR_SCHEDULER, _waiting_words(decision, views, unbound))
+        return StatedCondition("False", Why.WAITING_FOR_SCHEDULER, _waiting_words(decision, views, unbound))
     if bound < wanted:
-        return Verdict("False", Why.CREATING_PODS, f"{counted_of(bound, wanted, 'pod', 'exists', 'exist')}.")
+        return StatedCondition("False", Why.CREATING_PODS, f"{counted_of(bound, wanted, 'pod', 'exists', 'exist')}.")
     placed = f"{counted(bound, 'pod')} {agreed(bound, 'is bound to its node', 'are bound to their nodes')}."
-    return Verdict("True", Why.PODS_SCHEDULED, placed)
+    return StatedCondition("True", Why.PODS_SCHEDULED, placed)
 
 
 def _waiting(pods: int) -> str:
@@ -231,11 +233,11 @@ def _whose(view: PoolView) -> str:
     return f"pool {view.name} on node {view.failed_on}" if view.failed_on else f"pool {view.name}"
 
 
-def _available(report: Report, now: str) -> Verdict:
+def _available(report: Report, now: str) -> StatedCondition:
     views = _active_views(report)
     ready = sum(view.ready for view in report.pools)
     if report.late is not None and ready:
-        return Verdict("True", Why.REPLACEMENT_LATE, _late_words(report.late), stalled=True)
+        return StatedCondition("True", Why.REPLACEMENT_LATE, _late_words(report.late), stalled=True)
     late = next((view for view in views if _is_not_coming_up(report, view)), None)
     if late is not None:
         return _not_coming_up(report, late, ready, now)
@@ -245,27 +247,27 @@ def _available(report: Report, now: str) -> Verdict:
         said = [f"{cause.message.rstrip('.')} ({_whose(failed)}, {counted(failed.restarts, 'restart')})."]
         if cause.is_of_place and report.decision is not None and report.decision.stranded_by:
             said.append(f"No other place takes it: {nearest_sentence(report.decision.stranded_by)}.")
-        return Verdict(
+        return StatedCondition(
             "True" if ready else "False",
             cause.reason,
             " ".join([*said, _help_sentence(cause.reason)]),
             stalled=failed.restarts >= CRASH_RESTARTS and (ready == 0 or failed.updating),
         )
     if report.replicas == 0:
-        return Verdict("False", Why.SCALED_TO_ZERO, report.asleep or "spec.replicas is 0.")
+        return StatedCondition("False", Why.SCALED_TO_ZERO, report.asleep or "spec.replicas is 0.")
     if ready and any(view.updating for view in views):
-        return Verdict(
+        return StatedCondition(
             "True",
             Why.ROLLING_OUT,
             "Replicas with the new settings are being started; the old ones serve on.",
         )
     if ready >= report.replicas:
-        return Verdict("True", Why.ALL_REPLICAS_SERVE, f"{_serving(ready, report)}.")
+        return StatedCondition("True", Why.ALL_REPLICAS_SERVE, f"{_serving(ready, report)}.")
     if ready:
-        return Verdict("True", Why.SOME_REPLICAS_SERVE, f"{_serving(ready, report)}.")
+        return StatedCondition("True", Why.SOME_REPLICAS_SERVE, f"{_serving(ready, report)}.")
     if any(view.pods - view.unbound for view in views):
-        return Verdict("False", Why.ENGINES_STARTING, "The engines are loading their weights.")
-    return Verdict("False", Why.NO_REPLICA_SERVES, "No replica serves yet.")
+        return StatedCondition("False", Why.ENGINES_STARTING, "The engines are loading their weights.")
+    return StatedCondition("False", Why.NO_REPLICA_SERVES, "No replica serves yet.")
 
 
 def _serving(ready: int, report: Report) -> str:
@@ -284,7 +286,7 @@ def _is_not_coming_up(report: Report, view: PoolView) -> bool:
     return view.starting_since is None or view.starting_since > over
 
 
-def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> Verdict:
+def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> StatedCondition:
     """The verdict when replicas with another template do not come up. Nothing that serves ends for them.
 
     A change of settings that the live loop made is taken back in time. Any other change is somebody's wish, and stays.
@@ -299,7 +301,7 @@ def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> Verd
         else "The change is not taken back by itself: mend what is named here, or change the spec."
         + ("" if view.failure is None else f" {_help_sentence(view.failure.reason)}")
     )
-    return Verdict(
+    return StatedCondition(
         "True",
         Why.REPLACEMENT_LATE if view.failure is None else view.failure.reason,
         f"{what[0].upper()}{what[1:]} have not come up{since} ({_pod_words(view)}). "
@@ -352,27 +354,29 @@ def _taken_back(report: Report, now: str) -> str:
     )
 
 
-def _ready(report: Report, planned: Verdict, placed: Verdict, available: Verdict) -> Verdict:
+def _ready(
+    report: Report, planned: StatedCondition, placed: StatedCondition, available: StatedCondition
+) -> StatedCondition:
     """True when all wanted replicas serve. Otherwise the first question without a yes gives the reason."""
     if report.suspended:
-        return Verdict(available.status, Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
+        return StatedCondition(available.status, Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
     if report.replicas == 0 and planned.status == "True":
         if report.refused and any(view.pods for view in report.pools):
-            return Verdict("False", placed.reason, placed.message)
+            return StatedCondition("False", placed.reason, placed.message)
         message = report.asleep or "spec.replicas is 0; nothing is to be served."
-        return Verdict("True", Why.SCALED_TO_ZERO, message)
+        return StatedCondition("True", Why.SCALED_TO_ZERO, message)
     if planned.status != "True":
-        return Verdict(planned.status, planned.reason, planned.message)
+        return StatedCondition(planned.status, planned.reason, planned.message)
     if available.status != "True" and available.reason not in (
         Why.ENGINES_STARTING,
         Why.NO_REPLICA_SERVES,
     ):
-        return Verdict("False", available.reason, available.message)
+        return StatedCondition("False", available.reason, available.message)
     if placed.status != "True":
-        return Verdict("False", placed.reason, placed.message)
+        return StatedCondition("False", placed.reason, placed.message)
     if available.reason != Why.ALL_REPLICAS_SERVE:
-        return Verdict("False", available.reason, available.message)
-    return Verdict("True", Why.SERVING, available.message)
+        return StatedCondition("False", available.reason, available.message)
+    return StatedCondition("True", Why.SERVING, available.message)
 
 
 def _active_views(report: Report) -> list[PoolView]:

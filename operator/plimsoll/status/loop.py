@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.api.v1alpha1.status import ChangeStatus, LearnedStatus, RebalancingStatus, RejectedProposalStatus
-from plimsoll.rebalance.inbox import AnsweredProposals, Refusal
-from plimsoll.rebalance.state.history import ChangeKind, Mark
+from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
+from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
 from plimsoll.status.forms import (
     Field,
@@ -51,7 +51,7 @@ def _others(found: list[Any] | None) -> tuple[tuple[str, float], ...]:
     return tuple((each.pool, _slowness(each.token_time_percent)) for each in found or () if each.token_time_percent > 0)
 
 
-MARK = Form(Mark, ChangeStatus, at=time("at"), kind=word("kind", ChangeKind), reason=unless("reason", ""))
+MARK = Form(ChangeRecord, ChangeStatus, at=time("at"), kind=word("kind", ChangeKind), reason=unless("reason", ""))
 
 LEARNED = Form(
     Learned,
@@ -67,7 +67,7 @@ LEARNED = Form(
     ),
 )
 
-REFUSAL = Form(Refusal, RejectedProposalStatus, reason=unless("reason", ""), until=time("until"))
+REFUSAL = Form(StandingRejection, RejectedProposalStatus, reason=unless("reason", ""), until=time("until"))
 
 ANSWERED = Form(AnsweredProposals, refusals=entries("rejected", REFUSAL), carried_out=listed("carried_out"))
 

@@ -23,7 +23,7 @@ from plimsoll.placement.demands.clocks import MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import FailedMove
 from plimsoll.placement.demands.pools import Pool
 from plimsoll.placement.demands.rehoming import Rehoming
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.decisions import SIZE
 from plimsoll.status.forms import BEYOND, Form, Unusable, is_beyond
@@ -102,13 +102,13 @@ def read(raw: Any) -> Record:
     )
 
 
-def _history(changes: tuple[Mark, ...], failed: Iterable[FailedMove]) -> ChangeHistory:
+def _history(changes: tuple[ChangeRecord, ...], failed: Iterable[FailedMove]) -> ChangeHistory:
     """The past changes of the live loop.
 
     A move is taken back even if the live loop has no turn. Such a change is added if it is newer than all others.
     """
     newest = max((mark.at for mark in changes), default=0.0)
-    taken_back = [Mark(each.at, ChangeKind.ROLL_BACK, each.delay.reason) for each in failed if each.at > newest]
+    taken_back = [ChangeRecord(each.at, ChangeKind.ROLL_BACK, each.delay.reason) for each in failed if each.at > newest]
     return ChangeHistory((*changes, *sorted(taken_back, key=lambda mark: mark.at)))
 
 

@@ -15,7 +15,7 @@ from plimsoll.placement.demands.failed_moves import FailedMove
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.inbox import AnsweredProposals
-from plimsoll.rebalance.state.history import Mark
+from plimsoll.rebalance.state.history import ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.decisions import DecisionNote
 
@@ -59,7 +59,7 @@ class PoolView:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DeploymentProblem:
     """The reason for no plan: the object or its model is unusable (``permanent``), or a source did not answer.
 
     A problem that mostly ends sooner than ``reported_after_seconds`` is not worth a write until then.
@@ -81,7 +81,7 @@ class RebalancingReport:
     proposal: str | None = None
     base_replicas: int | None = None
     target_replicas: int | None = None
-    changes: tuple[Mark, ...] = ()
+    changes: tuple[ChangeRecord, ...] = ()
     last_change: str | None = None
     learned: Learned | None = None
     diagnosis: str | None = None
@@ -117,7 +117,7 @@ class Report:
     replacing: int = 0
     leaving: tuple[str, ...] = ()
     awaits: tuple[str, ...] = ()
-    problem: Problem | None = None
+    problem: DeploymentProblem | None = None
     model: ModelFacts | None = None
     engine_version: str = ""
     pools: tuple[PoolView, ...] = field(default=())

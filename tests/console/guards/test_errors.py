@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.console.guards import InCluster
-from plimsoll.console.guards.errors import Refusal, explained, plain_page
+from plimsoll.console.guards.errors import ConsoleRefusal, explained, plain_page
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from tests.console.guards.served import PUBLIC, TOKEN, many_people, one_person
 
@@ -55,7 +55,7 @@ async def test_browsers_get_a_page_and_others_plain_text() -> None:
 
 
 def test_a_page_shows_hostile_words_as_text() -> None:
-    page = plain_page(None, Refusal(403, "Forbidden", SCRIPT, "Ask."))  # type: ignore[arg-type]
+    page = plain_page(None, ConsoleRefusal(403, "Forbidden", SCRIPT, "Ask."))  # type: ignore[arg-type]
     assert SCRIPT not in page
     assert "&lt;script&gt;" in page
 

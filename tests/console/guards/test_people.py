@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
-from plimsoll.console.guards.errors import Refusal
-from plimsoll.console.guards.people import People
+from plimsoll.console.guards.errors import ConsoleRefusal
+from plimsoll.console.guards.people import PersonSessions
 from plimsoll.console.guards.person import Person
 
 
@@ -19,7 +19,9 @@ class World:
     def __init__(self, most: int = 2) -> None:
         self.now = 0.0
         self.said: list[str] = []
-        self.people: People[str] = People(self.session, most=most, idle_seconds=60, clock=lambda: self.now)
+        self.people: PersonSessions[str] = PersonSessions(
+            self.session, most=most, idle_seconds=60, clock=lambda: self.now
+        )
 
     @asynccontextmanager
     async def session(self, person: Person) -> AsyncIterator[str]:
@@ -68,7 +70,7 @@ async def test_sessions_in_use_are_never_closed_and_the_next_person_is_refused()
         for token in ("a", "b"):
             await using.enter_async_context(world.people.session_of(Person.of_token(token)))
         world.now = 1000
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(ConsoleRefusal) as refused:
             await world.visit("c")
         assert refused.value.status == 503
         assert await world.visit("a") == "a"
@@ -88,7 +90,7 @@ async def test_many_people_at_the_same_time_do_not_exceed_the_bound() -> None:
 
     async def visit(token: str) -> None:
         nonlocal most
-        with suppress(Refusal):
+        with suppress(ConsoleRefusal):
             await world.visit(token)
         most = max(most, len(world.people))
 

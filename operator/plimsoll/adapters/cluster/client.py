@@ -64,7 +64,7 @@ from plimsoll.adapters.cluster.kinds import (
     SECRETS,
     SELF_REVIEWS,
     SERVICES,
-    Kind,
+    ObjectKind,
     kind_of,
     version_number,
 )
@@ -106,9 +106,9 @@ __all__ = [
     "SERVICES",
     "Cluster",
     "ClusterRefused",
-    "Kind",
     "Listing",
     "NotLeading",
+    "ObjectKind",
     "kind_of",
 ]
 
@@ -236,7 +236,7 @@ class Cluster:
 
     async def list(
         self,
-        kind: Kind,
+        kind: ObjectKind,
         *,
         labels: str | None = None,
         namespace: str | None = None,
@@ -276,7 +276,7 @@ class Cluster:
                 return Listing(found, version_number(about), is_whole=not token)
 
     async def watch(
-        self, kind: Kind, version: str, *, namespace: str | None = None, seconds: int
+        self, kind: ObjectKind, version: str, *, namespace: str | None = None, seconds: int
     ) -> AsyncIterator[tuple[str, Manifest]]:
         """Yield the changes after a resource version, each with its type: ADDED, MODIFIED, DELETED or BOOKMARK.
 
@@ -298,7 +298,7 @@ class Cluster:
                 finally:
                     answer.close()
 
-    async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> Manifest | None:
         """Return one object; None if it does not exist."""
         return await self._found(f"get {kind.plural} {key}", kind, key)
 
@@ -317,7 +317,7 @@ class Cluster:
         )
         return _whole(answer)
 
-    async def put_status(self, kind: Kind, known: Mapping[str, Any], status: Mapping[str, Any]) -> Manifest:
+    async def put_status(self, kind: ObjectKind, known: Mapping[str, Any], status: Mapping[str, Any]) -> Manifest:
         """Replace the whole status of the version that is known. A conflict (409) means that there is a newer one.
 
         The uid protects a newer object that has the same name. A server-side apply takes the API server a fifth more
@@ -343,7 +343,7 @@ class Cluster:
         return _whole(answer)
 
     async def scale(
-        self, kind: Kind, key: ObjectKey, uid: str, replicas: int, metadata: Mapping[str, Any] | None = None
+        self, kind: ObjectKind, key: ObjectKey, uid: str, replicas: int, metadata: Mapping[str, Any] | None = None
     ) -> Manifest:
         """Set only the number of replicas and these fields of the metadata."""
         answer = await self._write(
@@ -358,7 +358,7 @@ class Cluster:
         )
         return _whole(answer)
 
-    async def delete(self, kind: Kind, key: ObjectKey, uid: str) -> None:
+    async def delete(self, kind: ObjectKind, key: ObjectKey, uid: str) -> None:
         """Delete exactly this object; it is no error if the object is already gone."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
@@ -402,7 +402,7 @@ class Cluster:
         answer = await self._call("ask for the own user name", "post", SELF_REVIEWS, body=review)
         return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
 
-    async def may(self, verb: str, kind: Kind, key: ObjectKey) -> bool:
+    async def may(self, verb: str, kind: ObjectKind, key: ObjectKey) -> bool:
         """Return whether the API server would let this user do this.
 
         An empty name means all objects of a namespace, and an empty namespace all namespaces. Nothing is stored.
@@ -431,7 +431,7 @@ class Cluster:
         limits = {"timeout_seconds": timeout_seconds, "patience": IMPATIENT}
         return await self._put("renew", what, LEASES, lease, **limits)
 
-    async def checked(self, kind: Kind, body: Manifest) -> Manifest:
+    async def checked(self, kind: ObjectKind, body: Manifest) -> Manifest:
         """Return an object as the API server would store it (a dry run). Nothing is stored.
 
         An object with a resource version would replace the stored one; any other would be created.
@@ -442,7 +442,7 @@ class Cluster:
         what = f"{kind.plural} {body['metadata'].get('namespace')}/{body['metadata']['name']} as a dry run"
         return await self._put("replace", what, kind, body, query={"dryRun": "All"})
 
-    async def _found(self, action: str, kind: Kind, key: ObjectKey, **options: Any) -> Manifest | None:
+    async def _found(self, action: str, kind: ObjectKind, key: ObjectKey, **options: Any) -> Manifest | None:
         try:
             return _whole(await self._call(action, "get", kind, name=key.name, namespace=key.namespace, **options))
         except ClusterRefused as refusal:
@@ -450,7 +450,7 @@ class Cluster:
                 return None
             raise
 
-    async def _put(self, verb: str, what: str, kind: Kind, body: Manifest, **options: Any) -> Manifest:
+    async def _put(self, verb: str, what: str, kind: ObjectKind, body: Manifest, **options: Any) -> Manifest:
         """Replace the version of an object that was read, or create it if none was. ``verb`` is for the former."""
         head = body["metadata"]
         is_known = bool(head.get("resourceVersion"))
@@ -465,7 +465,7 @@ class Cluster:
         )
         return _whole(answer)
 
-    async def _write(self, action: str, method: str, kind: Kind, **options: Any) -> Manifest:
+    async def _write(self, action: str, method: str, kind: ObjectKind, **options: Any) -> Manifest:
         mark = _writing.set(True)
         try:
             return await self._call(action, method, kind, **options)
@@ -484,7 +484,7 @@ class Cluster:
         self,
         action: str,
         method: str,
-        kind: Kind,
+        kind: ObjectKind,
         *,
         name: str | None = None,
         namespace: str | None = None,

@@ -20,7 +20,7 @@ from plimsoll.domain.kubernetes_names import (
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """A kind of objects and its place in the API."""
 
     group: str
@@ -42,31 +42,31 @@ class Kind:
         return "".join(f"/{quote(part, safe='')}" for part in parts if part)
 
 
-INFERENCE_DEPLOYMENTS = Kind(GROUP, VERSION, KIND, PLURAL)
-PROPOSALS = Kind(GROUP, VERSION, PROPOSAL_KIND, PROPOSAL_PLURAL)
-APPROVALS = Kind(GROUP, VERSION, APPROVAL_KIND, APPROVAL_PLURAL)
-NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
-PODS = Kind("", "v1", "Pod", "pods")
-SERVICES = Kind("", "v1", "Service", "services")
-CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
-SECRETS = Kind("", "v1", "Secret", "secrets")
-CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
-VOLUMES = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
-STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
-RESOURCE_QUOTAS = Kind("", "v1", "ResourceQuota", "resourcequotas")
-LIMIT_RANGES = Kind("", "v1", "LimitRange", "limitranges")
-PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
-DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
-DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
-EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
-RESOURCE_SLICES = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
-RESOURCE_CLAIMS = Kind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
-NODE_POOLS = Kind("karpenter.sh", "v1", "NodePool", "nodepools", namespaced=False)
-SELF_REVIEWS = Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
-ACCESS_REVIEWS = Kind(
+INFERENCE_DEPLOYMENTS = ObjectKind(GROUP, VERSION, KIND, PLURAL)
+PROPOSALS = ObjectKind(GROUP, VERSION, PROPOSAL_KIND, PROPOSAL_PLURAL)
+APPROVALS = ObjectKind(GROUP, VERSION, APPROVAL_KIND, APPROVAL_PLURAL)
+NODES = ObjectKind("", "v1", "Node", "nodes", namespaced=False)
+PODS = ObjectKind("", "v1", "Pod", "pods")
+SERVICES = ObjectKind("", "v1", "Service", "services")
+CONFIG_MAPS = ObjectKind("", "v1", "ConfigMap", "configmaps")
+SECRETS = ObjectKind("", "v1", "Secret", "secrets")
+CLAIMS = ObjectKind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+VOLUMES = ObjectKind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+STORAGE_CLASSES = ObjectKind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
+RESOURCE_QUOTAS = ObjectKind("", "v1", "ResourceQuota", "resourcequotas")
+LIMIT_RANGES = ObjectKind("", "v1", "LimitRange", "limitranges")
+PRIORITY_CLASSES = ObjectKind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
+DEPLOYMENTS = ObjectKind("apps", "v1", "Deployment", "deployments")
+DISRUPTION_BUDGETS = ObjectKind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+EVENTS = ObjectKind("events.k8s.io", "v1", "Event", "events")
+RESOURCE_SLICES = ObjectKind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
+RESOURCE_CLAIMS = ObjectKind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
+NODE_POOLS = ObjectKind("karpenter.sh", "v1", "NodePool", "nodepools", namespaced=False)
+SELF_REVIEWS = ObjectKind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
+ACCESS_REVIEWS = ObjectKind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
-LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+LEASES = ObjectKind("coordination.k8s.io", "v1", "Lease", "leases")
 
 KINDS = (
     INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
@@ -83,6 +83,6 @@ def version_number(metadata: Mapping[str, Any]) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def kind_of(manifest: Mapping[str, Any]) -> Kind:
+def kind_of(manifest: Mapping[str, Any]) -> ObjectKind:
     """Return the kind of a manifest. Raises KeyError for a kind that the operator does not use."""
     return _BY_NAME[manifest["apiVersion"], manifest["kind"]]

@@ -6,14 +6,14 @@ import base64
 from collections.abc import Awaitable, Callable
 
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, ClusterRefused
-from plimsoll.adapters.cluster.kinds import SECRETS, Kind
+from plimsoll.adapters.cluster.kinds import SECRETS, ObjectKind
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 
 _MOST_KEYS_NAMED = 10
 
-Get = Callable[[Kind, ObjectKey], Awaitable[Manifest | None]]
+Get = Callable[[ObjectKind, ObjectKey], Awaitable[Manifest | None]]
 """Reads one object; None if it does not exist."""
 
 

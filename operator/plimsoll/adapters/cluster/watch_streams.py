@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 from typing_extensions import override
 
-from plimsoll.adapters.cluster.kinds import Kind
+from plimsoll.adapters.cluster.kinds import ObjectKind
 from plimsoll.adapters.cluster.small_pages import METADATA_ONLY, long_lines
 from plimsoll.adapters.garbage import read_json
 from plimsoll.domain.requests.workload import Manifest
@@ -39,11 +39,11 @@ class Follower:
         seen: called with the kind, type and object of each event.
     """
 
-    kinds: tuple[Kind, ...]
-    began: Callable[[Kind], object]
-    seen: Callable[[Kind, str, Manifest], object]
+    kinds: tuple[ObjectKind, ...]
+    began: Callable[[ObjectKind], object]
+    seen: Callable[[ObjectKind, str, Manifest], object]
 
-    def kind_at(self, path: str) -> Kind | None:
+    def kind_at(self, path: str) -> ObjectKind | None:
         """Return the kind of a collection by its path; None for any other path."""
         found = _COLLECTION.search(path)
         if found is None or found.end() != len(path):
@@ -93,7 +93,7 @@ class WatchStreams:
 class _Versions:
     """The stream of a watch, each of whose chunks is an event without its object."""
 
-    def __init__(self, stream: aiohttp.StreamReader, follower: Follower, kind: Kind) -> None:
+    def __init__(self, stream: aiohttp.StreamReader, follower: Follower, kind: ObjectKind) -> None:
         self._stream = stream
         self._follower = follower
         self._kind = kind

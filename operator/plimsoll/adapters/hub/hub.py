@@ -19,7 +19,7 @@ from huggingface_hub.utils._headers import get_token_to_send
 
 from plimsoll.adapters.hub.cache import HubCache
 from plimsoll.adapters.hub.tensors import hub_tensors
-from plimsoll.adapters.hub.web_session import Answer, TooLarge, Visit, WebSession
+from plimsoll.adapters.hub.web_session import ResponseTooLarge, WebResponse, WebSession, WebVisit
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, RateLimited, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
@@ -145,7 +145,7 @@ class HubModels:
         """Cancel all running look-ups."""
         self._session.close()
 
-    def _read(self, asked: _Asked, visit: Visit) -> ModelFacts:
+    def _read(self, asked: _Asked, visit: WebVisit) -> ModelFacts:
         file = self._file(asked, visit, _CONFIG)
         if file is None:
             raise ModelNotFound(f"{asked} holds no {_CONFIG}. Name a model in the Transformers format.")
@@ -166,7 +166,7 @@ class HubModels:
         facts = self._with_tensors(asked, visit, read) if file.is_fresh and not _is_known(config) else read()
         return replace(facts, files=known.files)
 
-    def _with_tensors(self, asked: _Asked, visit: Visit, read: Callable[..., ModelFacts]) -> ModelFacts:
+    def _with_tensors(self, asked: _Asked, visit: WebVisit, read: Callable[..., ModelFacts]) -> ModelFacts:
         """Read a model of an unknown class with the checkpoint's tensors; without them if they cannot be read."""
         tensors = hub_tensors(visit, partial(self._address, asked))
         if tensors is None:
@@ -176,7 +176,7 @@ class HubModels:
         except (InvalidInput, UnsupportedModel):
             return read()
 
-    def _file(self, asked: _Asked, visit: Visit | None, filename: str) -> _File | None:
+    def _file(self, asked: _Asked, visit: WebVisit | None, filename: str) -> _File | None:
         """Return a file of the model; None if the model has no such file. Without a visit, read only the cache."""
         question = (self._session.endpoint, asked.name, asked.revision or "", filename, asked.reader)
         if visit is None:
@@ -184,7 +184,7 @@ class HubModels:
         try:
             answer = visit.get(self._address(asked, filename), most=_LARGEST_FILE_BYTES)
             _refuse_failures(asked, answer, filename)
-        except TooLarge as error:
+        except ResponseTooLarge as error:
             raise InvalidInput(filename, str(error), "Name a model with a configuration below 4 MiB.") from error
         except SourceUnavailable as error:
             earlier = self._earlier(question, filename)
@@ -211,7 +211,7 @@ class HubModels:
         except HFValidationError as error:
             raise ModelNotFound(f"{asked} is no name of a model. Write it as on the hub, owner/name.") from error
 
-    def _metadata(self, asked: _Asked, visit: Visit) -> _Metadata:
+    def _metadata(self, asked: _Asked, visit: WebVisit) -> _Metadata:
         """Return the metadata of a model on the hub, without its files. Without an answer, that is no error."""
         at = f"/revision/{quote(asked.revision, safe='')}" if asked.revision else ""
         url = f"{self._session.endpoint}/api/models/{asked.name}{at}?expand=safetensors&expand=siblings"
@@ -254,7 +254,7 @@ def _refuse_unusable(asked: _Asked) -> None:
         raise InvalidInput("token", "(hidden)", "Store the token alone, without line breaks or quotes.")
 
 
-def _refuse_failures(asked: _Asked, answer: Answer, filename: str) -> None:
+def _refuse_failures(asked: _Asked, answer: WebResponse, filename: str) -> None:
     """Raise an error with a remedy for the hub's refusal. A missing file is no refusal."""
     if answer.is_success or _is_missing_file(answer, filename):
         return
@@ -277,7 +277,7 @@ def _refuse_failures(asked: _Asked, answer: Answer, filename: str) -> None:
     raise SourceUnavailable(f"the hub answered HTTP {answer.status}")
 
 
-def _is_missing_file(answer: Answer, filename: str) -> bool:
+def _is_missing_file(answer: WebResponse, filename: str) -> bool:
     """Whether the answer means that this file is missing.
 
     A plain mirror sends no error code. If the model's configuration exists, 404 can only mean this file.

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import httpx2
 from pydantic_core import from_json
 
-from plimsoll.adapters.hub.web_session import Answer, Visit, WebSession
+from plimsoll.adapters.hub.web_session import WebResponse, WebSession, WebVisit
 from plimsoll.domain.engines.images import DOCKER_HUB, REGISTRIES, ImageName, image_name
 from plimsoll.domain.errors import PlimsollError, RateLimited, SourceUnavailable
 from plimsoll.domain.units import KIB, MIB
@@ -125,7 +125,7 @@ class Registries:
 class _Reading:
     """The requests about one image. ``base`` is the address of its repository."""
 
-    def __init__(self, visit: Visit, base: str, name: ImageName) -> None:
+    def __init__(self, visit: WebVisit, base: str, name: ImageName) -> None:
         self._visit = visit
         self._base = base
         self._name = name
@@ -145,7 +145,7 @@ class _Reading:
             answer = self._visit.get(address, most=_LARGEST_DOCUMENT_BYTES, accept=accept)
         return _json(_checked(answer).body)
 
-    def _take_token(self, refused: Answer) -> bool:
+    def _take_token(self, refused: WebResponse) -> bool:
         """Ask for a token where the registry says, as everybody may. Return whether there is one."""
         scheme, _, rest = refused.challenge.partition(" ")
         parameters = dict(_PARAMETER.findall(rest))
@@ -162,7 +162,7 @@ class _Reading:
         return True
 
 
-def _checked(answer: Answer) -> Answer:
+def _checked(answer: WebResponse) -> WebResponse:
     if answer.is_success:
         return answer
     if answer.status == httpx2.codes.TOO_MANY_REQUESTS:

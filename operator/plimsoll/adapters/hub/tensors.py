@@ -17,7 +17,7 @@ from plimsoll.adapters.hub.checkpoints import (
     header_length,
     parse_header,
 )
-from plimsoll.adapters.hub.web_session import Visit
+from plimsoll.adapters.hub.web_session import WebVisit
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.units import KIB, MIB
 from plimsoll.facts.models.tensors import Tensor
@@ -39,7 +39,7 @@ _long_header = threading.Lock()
 """Headers of many MiB are read and parsed one at a time in the process: each needs six times its size in memory."""
 
 
-def hub_tensors(visit: Visit, address: Callable[[str], str]) -> list[Tensor] | None:
+def hub_tensors(visit: WebVisit, address: Callable[[str], str]) -> list[Tensor] | None:
     """Return every tensor of the checkpoint; None if one file cannot be read, which is no error.
 
     Args:
@@ -57,7 +57,7 @@ def hub_tensors(visit: Visit, address: Callable[[str], str]) -> list[Tensor] | N
         _reading.release()
 
 
-def _names(visit: Visit, address: Callable[[str], str]) -> list[str] | None:
+def _names(visit: WebVisit, address: Callable[[str], str]) -> list[str] | None:
     """Return the files that the index names, or the single file of a small model, which has no index."""
     scan = IndexScan()
     answer = visit.get(address(INDEX_FILE), most=_LARGEST_INDEX_BYTES, sink=scan.feed)
@@ -66,7 +66,7 @@ def _names(visit: Visit, address: Callable[[str], str]) -> list[str] | None:
     return scan.files() if answer.is_success else None
 
 
-def _tensors(visit: Visit, urls: list[str]) -> list[Tensor] | None:
+def _tensors(visit: WebVisit, urls: list[str]) -> list[Tensor] | None:
     found: list[Tensor] = []
     for url, answer in zip(urls, visit.heads(urls, most=_FIRST_BYTES), strict=True):
         tensors = _head(visit, url, answer.body) if answer.is_success else None
@@ -76,7 +76,7 @@ def _tensors(visit: Visit, urls: list[str]) -> list[Tensor] | None:
     return found
 
 
-def _head(visit: Visit, url: str, start: bytes) -> list[Tensor] | None:
+def _head(visit: WebVisit, url: str, start: bytes) -> list[Tensor] | None:
     length = header_length(start)
     if length is None:
         return None

@@ -58,12 +58,12 @@ _TRANSPORT_FAILURES = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, 
 Sink = Callable[[bytes], object]
 
 
-class TooLarge(SourceUnavailable):
+class ResponseTooLarge(SourceUnavailable):
     """An answer has more bytes than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebResponse:
     """An answer: ``error_code`` is the hub's code for a refusal; ``body`` is empty unless the status is 2xx.
 
     ``pause_seconds`` is the pause that a refusal asks for; None if it asks for none. ``challenge`` says where a
@@ -116,7 +116,7 @@ class WebSession:
         self._running: set[Future[Any]] = set()
         self._is_closed = False
 
-    def visit(self, token: str | None, *, asker: str, seconds: float) -> Visit:
+    def visit(self, token: str | None, *, asker: str, seconds: float) -> WebVisit:
         """Return a context for the requests of one look-up, which share connections, a token and a deadline.
 
         Only the endpoint gets the token.
@@ -126,7 +126,7 @@ class WebSession:
             home = httpx2.URL(self.endpoint)
         except httpx2.InvalidURL as error:
             raise SourceUnavailable(f"{self._setting}: {self.endpoint!r} is no web address") from error
-        return Visit(self, home, token, asker=asker, seconds=seconds)
+        return WebVisit(self, home, token, asker=asker, seconds=seconds)
 
     @contextlib.contextmanager
     def attempt(self, asker: str) -> Iterator[None]:
@@ -153,7 +153,7 @@ class WebSession:
         return future
 
 
-class Visit:
+class WebVisit:
     """The requests of one look-up. For one thread at a time."""
 
     def __init__(self, session: WebSession, home: httpx2.URL, token: str | None, *, asker: str, seconds: float) -> None:
@@ -177,7 +177,7 @@ class Visit:
         """Seconds until the deadline of the look-up."""
         return self._deadline - time.monotonic()
 
-    def get(self, url: str, *, most: int, sink: Sink | None = None, accept: str = "*/*") -> Answer:
+    def get(self, url: str, *, most: int, sink: Sink | None = None, accept: str = "*/*") -> WebResponse:
         """Send a request and return the whole answer.
 
         Args:
@@ -188,17 +188,17 @@ class Visit:
 
         Raises:
             Unreached: no connection, no whole answer in time, or a gateway without a hub behind it.
-            TooLarge: the body has more than ``most`` bytes.
+            ResponseTooLarge: the body has more than ``most`` bytes.
             SourceUnavailable: the answer cannot be used, or the endpoint has not answered for some time.
         """
         with self._session.attempt(self._asker):
             return self._wait(self._start(url, most, {"Accept": accept}, sink))
 
-    def heads(self, urls: Iterable[str], *, most: int) -> Iterator[Answer]:
+    def heads(self, urls: Iterable[str], *, most: int) -> Iterator[WebResponse]:
         """Yield the first ``most`` bytes of each file in order, a few requests at a time. Raises like :meth:`get`."""
         asked = {"Range": f"bytes=0-{most - 1}"}
         todo = iter(urls)
-        waiting: list[Future[Answer]] = []
+        waiting: list[Future[WebResponse]] = []
         try:
             while True:
                 with self._session.attempt(self._asker):
@@ -213,7 +213,7 @@ class Visit:
             for future in waiting:
                 future.cancel()
 
-    def _start(self, url: str, most: int, asked: dict[str, str], sink: Sink | None) -> Future[Answer]:
+    def _start(self, url: str, most: int, asked: dict[str, str], sink: Sink | None) -> Future[WebResponse]:
         refusal = self._session.refusal()
         if refusal:
             raise NotAsked(refusal)
@@ -222,7 +222,7 @@ class Visit:
             raise NotAsked(f"{self._session.name} is too slow")
         return self._session.start(self._bounded(url, most, asked, sink, seconds))
 
-    def _wait(self, future: Future[Answer]) -> Answer:
+    def _wait(self, future: Future[WebResponse]) -> WebResponse:
         try:
             return future.result(self._session.timeout_seconds + _GRACE_SECONDS)
         except TimeoutError as error:
@@ -231,7 +231,9 @@ class Visit:
         except CancelledError as error:
             raise NotAsked("the operator is stopping") from error
 
-    async def _bounded(self, url: str, most: int, asked: dict[str, str], sink: Sink | None, seconds: float) -> Answer:
+    async def _bounded(
+        self, url: str, most: int, asked: dict[str, str], sink: Sink | None, seconds: float
+    ) -> WebResponse:
         try:
             async with asyncio.timeout(seconds):
                 return await self._follow(await self._first(url), most, asked, sink)
@@ -240,7 +242,7 @@ class Visit:
         except _TRANSPORT_FAILURES as error:
             raise self._unreached(f"cannot be reached ({type(error).__name__})") from error
 
-    async def _follow(self, url: httpx2.URL, most: int, asked: dict[str, str], sink: Sink | None) -> Answer:
+    async def _follow(self, url: httpx2.URL, most: int, asked: dict[str, str], sink: Sink | None) -> WebResponse:
         for _ in range(MOST_HOPS + 1):
             headers = {**asked, **self._headers_for(url)}
             try:
@@ -277,26 +279,26 @@ class Visit:
             headers["Authorization"] = f"Bearer {self.token}"
         return headers
 
-    async def _read(self, response: httpx2.Response, most: int, sink: Sink | None, *, cut: bool) -> Answer:
+    async def _read(self, response: httpx2.Response, most: int, sink: Sink | None, *, cut: bool) -> WebResponse:
         code = response.headers.get("X-Error-Code", "")
         if response.status_code in _NOT_THERE:
             raise self._unreached(f"answered HTTP {response.status_code}")
         if not response.is_success:
             challenge = response.headers.get("WWW-Authenticate", "")
-            return Answer(response.status_code, code, pause_seconds=_pause(response.headers), challenge=challenge)
+            return WebResponse(response.status_code, code, pause_seconds=_pause(response.headers), challenge=challenge)
         if not cut and _declared_bytes(response) > most:
-            raise TooLarge(f"more than {most} bytes")
+            raise ResponseTooLarge(f"more than {most} bytes")
         body = bytearray()
         take = body.extend if sink is None else sink
         left = most
         async for piece in self._pieces(response, most):
             if len(piece) > left and not cut:
-                raise TooLarge(f"more than {most} bytes")
+                raise ResponseTooLarge(f"more than {most} bytes")
             take(piece[:left])
             left -= len(piece)
             if left <= 0 and cut:
                 break
-        return Answer(response.status_code, code, bytes(body))
+        return WebResponse(response.status_code, code, bytes(body))
 
     async def _pieces(self, response: httpx2.Response, most: int) -> AsyncIterator[bytes]:
         """Yield the decoded body. The only encoding allowed is gzip, once: several in a row can use too much CPU."""
@@ -311,7 +313,7 @@ class Visit:
                 continue
             received += len(raw)
             if received > most + _PIECE_BYTES:  # the compressed body alone exceeds the limit
-                raise TooLarge(f"more than {most} bytes")
+                raise ResponseTooLarge(f"more than {most} bytes")
             rest = raw
             try:
                 while piece := gzip.decompress(rest, _PIECE_BYTES):

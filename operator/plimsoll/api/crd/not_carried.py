@@ -29,14 +29,14 @@ _SWITCH: Schema = {"type": "boolean"}
 """Types of values. With another type the API server would complain of the type instead of quoting the rule."""
 
 
-class Refusal(NamedTuple):
+class FieldRefusal(NamedTuple):
     """The type that people write, and what to do instead, as the end of a sentence."""
 
     shape: Schema
     advice: str
 
 
-Refusals = Mapping[str, Refusal]
+Refusals = Mapping[str, FieldRefusal]
 
 _BY_POLICY = "remove it, or let an admission policy of the cluster add it to the pods"
 _SET = "the operator sets it; remove it"
@@ -46,8 +46,8 @@ _REPLACES = "the operator replaces pods by itself, new ones before old ones; rem
 _BY_NAME = "the engine downloads model.name from the hub; for another source mount a volume and write model.path"
 
 
-def _all(shape: Schema, names: str, advice: str = _BY_POLICY) -> dict[str, Refusal]:
-    return dict.fromkeys(names.split(), Refusal(shape, advice))
+def _all(shape: Schema, names: str, advice: str = _BY_POLICY) -> dict[str, FieldRefusal]:
+    return dict.fromkeys(names.split(), FieldRefusal(shape, advice))
 
 
 _POD: Refusals = {
@@ -234,8 +234,8 @@ def refused_fields(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema
         yield from refused_fields(schema["items"], f"{path}[]")
 
 
-def _misplaced(place: str, node: Schema) -> dict[str, Refusal]:
-    return {name: Refusal(_shape(child), f"use {place}{name}") for name, child in node["properties"].items()}
+def _misplaced(place: str, node: Schema) -> dict[str, FieldRefusal]:
+    return {name: FieldRefusal(_shape(child), f"use {place}{name}") for name, child in node["properties"].items()}
 
 
 def _shape(node: Schema) -> Schema:

@@ -55,7 +55,7 @@ def steady_seconds() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class LeaseCandidate:
     """This process: its name in the lease, its release and a digest of its settings."""
 
     identity: str
@@ -81,7 +81,7 @@ class Elector:
 
     store: LeaseStore
     key: ObjectKey
-    candidate: Candidate
+    candidate: LeaseCandidate
     waits: bool = True
     times: LeaseTimes = USUAL
     clock: Callable[[], float] = steady_seconds

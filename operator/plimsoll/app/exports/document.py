@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.adapters.cluster.kinds import KINDS
-from plimsoll.app.review.values import Wish
+from plimsoll.app.review.values import DeploymentWish
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import KIND, SNAPSHOT_KIND
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
@@ -50,10 +50,10 @@ class Export:
     hashed: bool = False
 
 
-def objects_of(export: Export) -> list[Wish]:
+def objects_of(export: Export) -> list[DeploymentWish]:
     """Return every InferenceDeployment that is not being deleted: then a review has an answer for each of them."""
     return [
-        Wish(
+        DeploymentWish(
             SNAPSHOT,
             {
                 "apiVersion": body["apiVersion"],

@@ -19,7 +19,7 @@ from plimsoll.adapters.cluster.client import (
     INFERENCE_DEPLOYMENTS,
     Cluster,
     ClusterRefused,
-    Kind,
+    ObjectKind,
 )
 from plimsoll.adapters.cluster.kinds import NODE_POOLS
 from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
@@ -31,7 +31,7 @@ from plimsoll.app.exports.hashing import Hashing, marked, names_of
 from plimsoll.app.exports.reduction import KINDS, reduced
 from plimsoll.app.exports.replaying import StoredCluster
 from plimsoll.app.review.deciding import new_decider, node_pools_note, prices_note
-from plimsoll.app.review.looking import Look, look, operator_settings
+from plimsoll.app.review.looking import ClusterLook, look, operator_settings
 from plimsoll.app.review.values import Means
 from plimsoll.app.settings import BILLINGS, Settings
 from plimsoll.app.watch.node_groups import declared_in
@@ -44,14 +44,14 @@ from plimsoll.render.names import DEPLOYMENT_LABEL
 
 _SALT_BYTES = 16
 
-Bodies = Mapping[Kind, Sequence[Body]]
+Bodies = Mapping[ObjectKind, Sequence[Body]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
     at: float
     settings: Settings
-    look: Look
+    look: ClusterLook
     bodies: Bodies
     notes: tuple[str, ...]
 
@@ -102,7 +102,7 @@ async def _seen(cluster: Cluster, environment: Mapping[str, str], now: float) ->
     found = await look(cluster, settings)
     prices, about_prices = await _prices(cluster, settings)
     pools, about_pools = await _node_pools(cluster, settings)
-    bodies: dict[Kind, Sequence[Body]] = {kind: found.picture.all(kind) for kind in found.picture.pages}
+    bodies: dict[ObjectKind, Sequence[Body]] = {kind: found.picture.all(kind) for kind in found.picture.pages}
     bodies |= {
         INFERENCE_DEPLOYMENTS: [found.live[key] for key in sorted(found.live)],
         CONFIG_MAPS: prices,

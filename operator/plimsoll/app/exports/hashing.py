@@ -25,7 +25,7 @@ from plimsoll.adapters.cluster.kinds import (
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
-    Kind,
+    ObjectKind,
 )
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.document import Body
@@ -126,7 +126,7 @@ class Pseudonyms:
         return sha256(f"{self._salt}/{kind}/{text}".encode()).hexdigest()[:digits]
 
 
-def names_of(bodies: Mapping[Kind, Iterable[Body]], namespaces: Iterable[str], salt: str) -> Pseudonyms:
+def names_of(bodies: Mapping[ObjectKind, Iterable[Body]], namespaces: Iterable[str], salt: str) -> Pseudonyms:
     """Return digests for all names of these objects and for further namespaces."""
     nodes: set[str] = set()
     names: set[str] = set()
@@ -190,7 +190,7 @@ class Hashing:
     def __init__(self, names: Pseudonyms) -> None:
         self._names = names
         self._labels = HashedLabels(names)
-        self._parts: Mapping[Kind, Callable[[Body], dict[str, Any]]] = {
+        self._parts: Mapping[ObjectKind, Callable[[Body], dict[str, Any]]] = {
             NODES: self._node,
             PODS: self._pod,
             DEPLOYMENTS: self._workload,
@@ -202,7 +202,7 @@ class Hashing:
             RESOURCE_CLAIMS: self._claim,
         }
 
-    def hashed(self, kind: Kind, body: Body) -> dict[str, Any]:
+    def hashed(self, kind: ObjectKind, body: Body) -> dict[str, Any]:
         """Return an object of a snapshot with digests in place of names."""
         own = self._parts.get(kind)
         parts = {} if own is None else own(body)

@@ -19,7 +19,7 @@ from plimsoll.adapters.cluster.kinds import (
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
-    Kind,
+    ObjectKind,
 )
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.document import Body
@@ -56,7 +56,7 @@ _POOL_RECORD = (
 )  # fmt: skip
 
 
-def reduced(kind: Kind, body: Body) -> dict[str, Any]:
+def reduced(kind: ObjectKind, body: Body) -> dict[str, Any]:
     """Return an object with the fields that decisions read."""
     return {"apiVersion": kind.api_version, "kind": kind.kind, **_REDUCE[kind](body)}
 
@@ -226,7 +226,7 @@ def _node_pool(body: Body) -> dict[str, Any]:
     }
 
 
-_REDUCE: Mapping[Kind, Callable[[Body], dict[str, Any]]] = {
+_REDUCE: Mapping[ObjectKind, Callable[[Body], dict[str, Any]]] = {
     NODES: _node,
     PODS: _pod,
     DEPLOYMENTS: _workload,

@@ -8,18 +8,18 @@ from typing import Any, NoReturn
 
 from plimsoll import __version__
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, SECRETS, Cluster, ClusterRefused, Kind, Listing
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, SECRETS, Cluster, ClusterRefused, Listing, ObjectKind
 from plimsoll.app.exports.document import SNAPSHOT, Export
 from plimsoll.app.exports.specs import without_secrets
 from plimsoll.app.review.looking import OPERATOR_SELECTOR
 from plimsoll.app.review.measuring import measure
 from plimsoll.app.review.reviewing import review
-from plimsoll.app.review.values import Means, Measured, Review, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Measured, Review
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 
 
-async def replay(export: Export, wishes: Sequence[Wish], means: Means) -> Review:
+async def replay(export: Export, wishes: Sequence[DeploymentWish], means: Means) -> Review:
     """Return what the operator would have done at the time of a snapshot after ``kubectl apply`` of all wishes.
 
     Raises:
@@ -31,7 +31,7 @@ async def replay(export: Export, wishes: Sequence[Wish], means: Means) -> Review
     return replace(found, notes=tuple(dict.fromkeys(notes)))
 
 
-async def replay_capacity(export: Export, wish: Wish, means: Means) -> Measured:
+async def replay_capacity(export: Export, wish: DeploymentWish, means: Means) -> Measured:
     """Return how many more replicas fitted at the time of a snapshot.
 
     Raises:
@@ -43,12 +43,12 @@ async def replay_capacity(export: Export, wish: Wish, means: Means) -> Measured:
     return replace(found, notes=tuple(dict.fromkeys(notes)))
 
 
-def _cut(wish: Wish) -> Wish:
+def _cut(wish: DeploymentWish) -> DeploymentWish:
     """The wish without the values that a snapshot does not hold: else each of them would look like a change."""
     return replace(wish, body={**wish.body, "spec": without_secrets(wish.body["spec"])})
 
 
-def _notes(export: Export, wishes: Sequence[Wish], cut: Sequence[Wish]) -> tuple[str, ...]:
+def _notes(export: Export, wishes: Sequence[DeploymentWish], cut: Sequence[DeploymentWish]) -> tuple[str, ...]:
     notes = list(export.notes)
     if export.release != __version__:
         notes.append(
@@ -82,7 +82,7 @@ class StoredCluster(Cluster):
 
     async def list(
         self,
-        kind: Kind,
+        kind: ObjectKind,
         *,
         labels: str | None = None,
         namespace: str | None = None,
@@ -104,14 +104,14 @@ class StoredCluster(Cluster):
             ]
         )
 
-    async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> Manifest | None:
         """Return one object; None if the snapshot does not hold it."""
         if kind == SECRETS:
             raise ClusterRefused(f"get secrets {key}", FORBIDDEN, "a snapshot holds no Secrets")
         found = (await self.list(kind, namespace=key.namespace)).items
         return next((each for each in found if each["metadata"]["name"] == key.name), None)
 
-    async def checked(self, kind: Kind, body: Manifest) -> Manifest:
+    async def checked(self, kind: ObjectKind, body: Manifest) -> Manifest:
         """Refuse as for a user who may not ask: the rules of the CRD are applied without an API server."""
         name = f"{body['metadata'].get('namespace')}/{body['metadata']['name']}"
         raise ClusterRefused(f"check {kind.plural} {name}", FORBIDDEN, "a snapshot cannot check objects")

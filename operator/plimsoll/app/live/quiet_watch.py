@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
-from plimsoll.app.live.wanted import Wanted
+from plimsoll.app.live.wanted import WantedSamples
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.signals.gateway import GatewayQueue
@@ -52,7 +52,7 @@ class QuietWatch:
 
     known: dict[ObjectKey, Quiet | None] = field(default_factory=dict)
 
-    def before(self, reader: object, key: ObjectKey, what: Wanted, now: float, skew: float) -> Quiet | None:
+    def before(self, reader: object, key: ObjectKey, what: WantedSamples, now: float, skew: float) -> Quiet | None:
         """Return when a request came last before this process began; None if nothing shows it.
 
         Args:
@@ -70,7 +70,9 @@ class QuietWatch:
         return self.known[key]
 
 
-def _asked(reader: QuietReader, key: ObjectKey, what: Wanted, seconds: int, now: float, skew: float) -> Quiet | None:
+def _asked(
+    reader: QuietReader, key: ObjectKey, what: WantedSamples, seconds: int, now: float, skew: float
+) -> Quiet | None:
     found = reader.scrapes_before(key.namespace, key.name, what.metrics, until=now + skew, seconds=seconds)
     if not found:
         return None

@@ -54,20 +54,20 @@ Memory = Mapping[str, PodMemory]
 """The pods of one object by name."""
 
 
-class Question(NamedTuple):
+class SampleQuery(NamedTuple):
     """Pods that are read together, and how far back."""
 
     pods: tuple[str, ...]
     window_seconds: int
 
 
-def questions(memory: Memory, pods: Collection[str], window_seconds: int, now: float) -> list[Question]:
+def questions(memory: Memory, pods: Collection[str], window_seconds: int, now: float) -> list[SampleQuery]:
     """Return what to read of the pods: all of the window for new ones, and what is new for those that are known."""
     known = {pod: _begin(memory[pod]) for pod in pods if pod in memory and memory[pod].read_at <= now}
     new = tuple(pod for pod in pods if pod not in known)
-    asked = [Question(new, window_seconds)] if new else []
+    asked = [SampleQuery(new, window_seconds)] if new else []
     if known:
-        asked.append(Question(tuple(known), min(window_seconds, math.ceil(now - min(known.values())))))
+        asked.append(SampleQuery(tuple(known), min(window_seconds, math.ceil(now - min(known.values())))))
     return asked
 
 

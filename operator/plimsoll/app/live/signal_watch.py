@@ -16,9 +16,9 @@ from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus.readings import PastReader, QueueReader, SignalReader
 from plimsoll.app.live.gpu_watch import GpuWatch
 from plimsoll.app.live.quiet_watch import QuietWatch
-from plimsoll.app.live.sample_memory import Memory, Question, questions, remembered, signals_of
+from plimsoll.app.live.sample_memory import Memory, SampleQuery, questions, remembered, signals_of
 from plimsoll.app.live.season_watch import SeasonWatch
-from plimsoll.app.live.wanted import Wanted
+from plimsoll.app.live.wanted import WantedSamples
 from plimsoll.app.settings import Settings
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.gateway import GatewayQueue
@@ -59,7 +59,7 @@ class LiveSignals:
 
     reader: SignalReader | None
     on_change: Callable[[], None]
-    wanted: Mapping[ObjectKey, Wanted] = field(default_factory=dict)
+    wanted: Mapping[ObjectKey, WantedSamples] = field(default_factory=dict)
     readings: dict[ObjectKey, Reading] = field(default_factory=dict)
     memories: dict[ObjectKey, Memory] = field(default_factory=dict)
     gpus: GpuWatch = field(default_factory=GpuWatch)
@@ -106,8 +106,8 @@ class LiveSignals:
                     self.on_change()
                 await asyncio.sleep(max(0.1, pause_seconds - (time.monotonic() - started)))
 
-    def _by_namespace(self) -> dict[str, dict[ObjectKey, Wanted]]:
-        found: dict[str, dict[ObjectKey, Wanted]] = {}
+    def _by_namespace(self) -> dict[str, dict[ObjectKey, WantedSamples]]:
+        found: dict[str, dict[ObjectKey, WantedSamples]] = {}
         for key, what in self.wanted.items():
             found.setdefault(key.namespace, {})[key] = what
         return found
@@ -118,7 +118,7 @@ class LiveSignals:
                 await self._look_back(reader, key, what)
             await asyncio.sleep(max(0.1, pause_seconds))
 
-    async def _look_back(self, reader: PastReader, key: ObjectKey, what: Wanted) -> None:
+    async def _look_back(self, reader: PastReader, key: ObjectKey, what: WantedSamples) -> None:
         """Ask one question about the days before of an object, if it is due and the source answers other ones."""
         reading, now = self.readings.get(key), time.time()
         if what.days is None or reading is None or reading.state is not SignalState.FRESH:
@@ -138,12 +138,12 @@ class LiveSignals:
                 del known[key]
 
     async def _read_all(
-        self, reader: SignalReader, wanted: Mapping[ObjectKey, Wanted], turn: asyncio.Semaphore
+        self, reader: SignalReader, wanted: Mapping[ObjectKey, WantedSamples], turn: asyncio.Semaphore
     ) -> float:
         """Read the objects of one namespace. Return the CPU time that it took, in seconds."""
         own_turn, spent = asyncio.Semaphore(PER_NAMESPACE), list[float]()
 
-        async def update(key: ObjectKey, what: Wanted) -> None:
+        async def update(key: ObjectKey, what: WantedSamples) -> None:
             async with own_turn, turn:
                 reading = await self._read(reader, key, what, spent)
                 if reading is not None and key in self.wanted:
@@ -152,7 +152,9 @@ class LiveSignals:
         await asyncio.gather(*(update(key, what) for key, what in wanted.items()))
         return sum(spent)
 
-    async def _read(self, reader: SignalReader, key: ObjectKey, what: Wanted, spent: list[float]) -> Reading | None:
+    async def _read(
+        self, reader: SignalReader, key: ObjectKey, what: WantedSamples, spent: list[float]
+    ) -> Reading | None:
         before = self.memories.get(key, {})
         find = partial(self._found, reader, key, what, before, time.time())
         work = asyncio.get_running_loop().run_in_executor(self.threads, partial(_timed, find, spent))
@@ -166,7 +168,7 @@ class LiveSignals:
         return reading
 
     def _found(
-        self, reader: SignalReader, key: ObjectKey, what: Wanted, before: Memory, now: float
+        self, reader: SignalReader, key: ObjectKey, what: WantedSamples, before: Memory, now: float
     ) -> tuple[Reading | None, Memory]:
         reading, memory = _continued(reader, key.namespace, what, before, now)
         if reading is None or reading.state is not SignalState.FRESH:
@@ -198,12 +200,12 @@ def _tried(read: Callable[[], T], what: str) -> T | None:
 
 
 def _continued(
-    reader: SignalReader, namespace: str, what: Wanted, before: Memory, now: float
+    reader: SignalReader, namespace: str, what: WantedSamples, before: Memory, now: float
 ) -> tuple[Reading | None, Memory]:
     """Read what is new. Return it with what is remembered, and the new memory; no answer changes no memory."""
     found: dict[str, PodSignals] = {}
     skew = 0.0
-    whole = [Question(what.pods, what.window_seconds)]
+    whole = [SampleQuery(what.pods, what.window_seconds)]
     for asked in questions(before, what.pods, what.window_seconds, now) if reader.has_past else whole:
         pods = {pod: what.addresses.get(pod, "") for pod in asked.pods}
         read = reader.read(namespace, pods, window_seconds=asked.window_seconds, now=now, metrics=what.metrics)

@@ -25,7 +25,7 @@ STALE_MEMORY_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedSamples:
     """The pods and the window to read for one object, and the names of its engine's metrics.
 
     ``addresses`` holds the IP addresses of the pods that have one, by name. ``inference_pool`` is the one whose gateway
@@ -42,16 +42,16 @@ class Wanted:
     idle_seconds: float | None = None
 
 
-def wanted_signals(deployment: Deployment) -> Wanted:
+def wanted_signals(deployment: Deployment) -> WantedSamples:
     """Return the signals to read: the history that the live loop needs, or enough to learn what engines report."""
     ready, spec = deployment.placed.around.ready_pods(), deployment.spec
     pods = tuple(pod.name for pod in ready)
     addresses = {pod.name: pod.address for pod in ready if pod.address}
     if spec is None:
-        return Wanted(pods, addresses=addresses)
+        return WantedSamples(pods, addresses=addresses)
     is_off = spec.rebalancing.mode is RebalancingMode.OFF
     history = max(HISTORY_SECONDS, spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
-    return Wanted(
+    return WantedSamples(
         pods,
         CAPACITY_WINDOW_SECONDS if is_off else history,
         engine_of(spec.engine.engine_name).metrics,

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, ClusterRefused
-from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, Kind
+from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, ObjectKind
 from plimsoll.app.lookups.lanes import Lane
 from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.cluster.node_rules import Claim, Mounted
@@ -23,7 +23,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.facts.cluster.claim_reading import class_name, read_claim, volume_name
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 BOUND_SECONDS = 600.0
 """How long an answer about a bound claim is used while its pods find places. Its volume stays where it is."""
@@ -50,7 +50,7 @@ NOTICE_SECONDS = 2.0
 
 _MOST_NAMED = 5
 
-Get = Callable[[Kind, ObjectKey], Awaitable[Manifest | None]]
+Get = Callable[[ObjectKind, ObjectKey], Awaitable[Manifest | None]]
 
 logger = logging.getLogger("plimsoll.claims")
 
@@ -90,7 +90,7 @@ class ClaimCache:
 
     def look_up(
         self, namespace: str, mounted: Sequence[Mounted], *, doubted: bool = False
-    ) -> tuple[Claim, ...] | Problem:
+    ) -> tuple[Claim, ...] | DeploymentProblem:
         """Return what is known of these volumes, in their order, or that they have not been read yet.
 
         ``doubted`` means that pods could not be placed because of it: it is read again as often as an unbound claim.
@@ -104,7 +104,9 @@ class ClaimCache:
         if len(known) == len(found):
             return known
         doing = f"Reading the PersistentVolumeClaims of the pods: {', '.join(map(str, mounted[:_MOST_NAMED]))}."
-        return Problem(ConditionReason.READING_VOLUMES, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS)
+        return DeploymentProblem(
+            ConditionReason.READING_VOLUMES, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS
+        )
 
     @property
     def knows_any(self) -> bool:

@@ -21,7 +21,7 @@ from plimsoll.app.lookups.lanes import Lane
 from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.errors import PlimsollError, RateLimited
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 READ_SECONDS = 3600.0
 """How long an answer is used. A tag may be moved to another image, which nearly always has the same platforms."""
@@ -55,7 +55,7 @@ logger = logging.getLogger("plimsoll.images")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImageArchitectures:
     """The architectures of an image, at least one, or why they are not known."""
 
     architectures: tuple[str, ...] = ()
@@ -66,14 +66,16 @@ class Found:
 class _Entry(LookUp):
     image: str
     since: float
-    found: Found | None = None
+    found: ImageArchitectures | None = None
     failures: int = 0
 
 
-def reading(image: str) -> Problem:
+def reading(image: str) -> DeploymentProblem:
     """Return that the index of an image is being read."""
     doing = f"Reading the platforms of the image: {image}."
-    return Problem(ConditionReason.READING_IMAGE, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS)
+    return DeploymentProblem(
+        ConditionReason.READING_IMAGE, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS
+    )
 
 
 class ImageCache:
@@ -113,21 +115,23 @@ class ImageCache:
         """Whether registries are asked at all."""
         return self._registry is not None
 
-    def look_up(self, namespace: str, image: str) -> Found | None:
+    def look_up(self, namespace: str, image: str) -> ImageArchitectures | None:
         """Return what is known of an image; None for as long as it is worth waiting for. Starts no look-up."""
         if self._registry is None:
-            return Found()
+            return ImageArchitectures()
         refusal = self._registry.refusal(image)
         if refusal:
-            return Found(why=refusal)
+            return ImageArchitectures(why=refusal)
         with self._entries.lock:
             entry = self._entries.found(namespace, image)
             if entry is None and self._entries.of_namespace(namespace) >= MOST_OF_NAMESPACE:
-                return Found(why=f"the namespace has more than {MOST_OF_NAMESPACE} images that are not read yet")
+                return ImageArchitectures(
+                    why=f"the namespace has more than {MOST_OF_NAMESPACE} images that are not read yet"
+                )
             if entry is None:
                 entry = self._entries.add(image, _Entry(image, self._clock(), namespace=namespace))
         if entry.found is None and self._clock() >= entry.since + WAIT_SECONDS:
-            return Found(why=f"the registry has not answered within {WAIT_SECONDS:.0f} s")
+            return ImageArchitectures(why=f"the registry has not answered within {WAIT_SECONDS:.0f} s")
         return entry.found
 
     def start_wanted(self) -> None:
@@ -156,7 +160,7 @@ class ImageCache:
         ask = partial(self._registry.architectures, entry.image, asker=entry.namespace)
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._pool, ask)
-            entry.found, entry.failures, pause = Found(found), 0, READ_SECONDS
+            entry.found, entry.failures, pause = ImageArchitectures(found), 0, READ_SECONDS
         except PlimsollError as error:
             pause = self._failed(entry, error)
         except Exception as error:  # a bug of ours must not be retried in every pass
@@ -170,7 +174,7 @@ class ImageCache:
         """Keep what was read before. Return the pause in seconds."""
         entry.failures += 1
         if entry.found is None or entry.found.why:
-            entry.found = Found(why=str(error)[:_MOST_CHARACTERS])
+            entry.found = ImageArchitectures(why=str(error)[:_MOST_CHARACTERS])
             logger.warning("%s: the index of image %s: %s", entry.namespace, entry.image, entry.found.why)
         asked = (error.pause_seconds if isinstance(error, RateLimited) else None) or 0
         pause = RETRY_FIRST_SECONDS * 2 ** min(entry.failures - 1, MOST_DOUBLINGS)

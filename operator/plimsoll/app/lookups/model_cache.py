@@ -25,7 +25,7 @@ from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, PlimsollError, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 RETRY_FIRST_SECONDS = 5.0
 """The first pause after a source did not answer. Each further pause is twice as long."""
@@ -84,7 +84,7 @@ class _Entry(LookUp):
 
     model: ModelSpec
     is_wanted: bool = False
-    answer: ModelFacts | Problem | None = None
+    answer: ModelFacts | DeploymentProblem | None = None
     failures: int = 0
     round: int = 0
     is_inline: bool = False
@@ -127,7 +127,7 @@ class ModelCache:
         self._round = 0
         self._questions: dict[int, tuple[ref[ModelSpec], str]] = {}
 
-    def look_up(self, namespace: str, model: ModelSpec) -> ModelFacts | Problem:
+    def look_up(self, namespace: str, model: ModelSpec) -> ModelFacts | DeploymentProblem:
         """Return the facts, or the reason why there are none (yet). Starts no look-up."""
         with self._entries.lock:
             entry = self._entry(namespace, model)
@@ -137,15 +137,15 @@ class ModelCache:
                 entry.model = model
             answer = entry.answer
         doing = f"Reading the configuration of {model.name}."
-        return answer or Problem(
+        return answer or DeploymentProblem(
             ConditionReason.RESOLVING_MODEL, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS
         )
 
-    def look_up_draft(self, namespace: str, spec: InferenceDeploymentSpec) -> ModelFacts | Problem | None:
+    def look_up_draft(self, namespace: str, spec: InferenceDeploymentSpec) -> ModelFacts | DeploymentProblem | None:
         """Do the same for the draft model of speculative decoding; None if the spec names none."""
         draft = draft_model(spec)
         answer = None if draft is None else self.look_up(namespace, draft)
-        if isinstance(answer, Problem):
+        if isinstance(answer, DeploymentProblem):
             return replace(answer, message=f"{DRAFT_FIELD}: {answer.message}")
         return answer
 
@@ -252,7 +252,7 @@ class ModelCache:
         except (SecretMissing, SecretUnreadable) as error:
             raise type(error)(f"spec.model.tokenSecretRef: {error}") from error
 
-    def _failed(self, entry: _Entry, error: PlimsollError) -> Problem:
+    def _failed(self, entry: _Entry, error: PlimsollError) -> DeploymentProblem:
         reason, permanent, pause = next(
             (reason, permanent, pause) for kind, reason, permanent, pause in _REASONS if isinstance(error, kind)
         )
@@ -263,12 +263,12 @@ class ModelCache:
             pause = min(RETRY_FIRST_SECONDS * 2 ** min(entry.failures - 1, MOST_DOUBLINGS), RETRY_LONGEST_SECONDS)
         with self._entries.lock:
             page = self._entries.pages.get(entry.namespace)
-            failing = 0 if page is None else sum(isinstance(other.answer, Problem) for other in page.values())
+            failing = 0 if page is None else sum(isinstance(other.answer, DeploymentProblem) for other in page.values())
         entry.due_at = self._clock() + max(pause, SECONDS_PER_FAILURE * failing)
         text = str(error)
         if len(text) > MOST_CHARACTERS:
             text = f"{text[:MOST_CHARACTERS]} ..."
-        problem = Problem(reason, text, permanent=permanent)
+        problem = DeploymentProblem(reason, text, permanent=permanent)
         if problem != entry.answer:
             logger.warning("%s: %s: %s", entry.namespace, reason, text)
         return problem

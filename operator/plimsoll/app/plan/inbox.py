@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from plimsoll.adapters.cluster.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, ProposalContent, Verdict
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
-from plimsoll.decision.turns import Turn
+from plimsoll.decision.turns import LoopTurn
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
@@ -122,7 +122,7 @@ class ProposalInbox:
         owner: Owner,
         inbox: DeploymentInbox,
         answered: AnsweredProposals,
-        turn: Turn | None,
+        turn: LoopTurn | None,
         fleet: Fleet,
         now: float,
     ) -> ProposalWrites:
@@ -247,7 +247,7 @@ def _relabelled(inbox: DeploymentInbox, board: Board) -> Iterator[Manifest]:
             yield in_state(dict(inbox.proposals[proposal]), state)
 
 
-def _new(owner: Owner, board: Board, turn: Turn | None, fleet: Fleet, now: float) -> Iterator[Manifest]:
+def _new(owner: Owner, board: Board, turn: LoopTurn | None, fleet: Fleet, now: float) -> Iterator[Manifest]:
     if board.new is None or turn is None or turn.offered is None:
         return
     offered = turn.offered

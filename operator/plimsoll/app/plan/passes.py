@@ -39,12 +39,12 @@ from plimsoll.app.watch.prices import PriceList, PriceWatch
 from plimsoll.app.watch.scale_writes import ScaleWrites
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.decide import decide
-from plimsoll.decision.deployment import Asked, Deployment, Identity, People, Placed, Writes
+from plimsoll.decision.deployment import Asked, Deployment, Identity, People, PlacedPools, Writes
 from plimsoll.decision.kept import Kept
 from plimsoll.decision.memory import Memory
 from plimsoll.decision.outcome import Outcome, Outcomes
 from plimsoll.decision.results.deadlines import deadlines_of
-from plimsoll.decision.supervisor import PassSupervisor, Step
+from plimsoll.decision.supervisor import PassStep, PassSupervisor
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.fleet import Fleet
@@ -57,7 +57,7 @@ from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.render.placement_proposals import Owner
 from plimsoll.status.loop import answered_proposals_of
 from plimsoll.status.reading import Record, record_of, with_status
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 T = TypeVar("T")
 
@@ -204,10 +204,10 @@ class Passes:
         asked = Asked(replicas=declared_replicas(body, record))
         writes = self.noticed.writes(identity, record, around.workloads, is_under_way=is_under_way, now=now)
         people = self._people(identity, seen)
-        bare = Deployment(identity, record, Placed(around), asked, writes, people)
-        placed = supervisor.guarded(Step.READ, bare, lambda: self.reader.placed(body, bare, now))
+        bare = Deployment(identity, record, PlacedPools(around), asked, writes, people)
+        placed = supervisor.guarded(PassStep.READ, bare, lambda: self.reader.placed(body, bare, now))
         fault = self.faults.standing(identity.uid, identity.generation)
-        if isinstance(placed, Problem):
+        if isinstance(placed, DeploymentProblem):
             return replace(bare, asked=replace(asked, problem=placed), is_faulty=True)
         if fault is not None:
             return replace(bare, placed=placed, asked=replace(asked, problem=fault.problem()), is_faulty=True)
@@ -256,12 +256,12 @@ class Passes:
         """Return an object with what it asks for; the same value as in the last pass if nothing of it has changed."""
         waits = self.time.waits(bare, reading=True)
         if waits is not None:
-            read: Deployment | Problem = replace(bare, asked=replace(bare.asked, problem=waits))
+            read: Deployment | DeploymentProblem = replace(bare, asked=replace(bare.asked, problem=waits))
         elif bare.is_faulty:
             read = bare
         else:
-            read = supervisor.guarded(Step.READ, bare, lambda: self.reader.with_spec(body, bare, fleet, now))
-        if isinstance(read, Problem):
+            read = supervisor.guarded(PassStep.READ, bare, lambda: self.reader.with_spec(body, bare, fleet, now))
+        if isinstance(read, DeploymentProblem):
             read = replace(bare, asked=replace(bare.asked, problem=read), is_faulty=True)
         known = self._known.get(read.identity.uid)
         return self._known.put(read.identity.uid, known if known is not None and known == read else read)
@@ -281,7 +281,7 @@ class Passes:
         try:
             desired = self.rendered.desired(body, outcome)
         except Exception as error:  # noqa: BLE001 - any exception must stay with this object
-            problem = supervisor.failed(Step.RENDER, outcome.deployment, error)
+            problem = supervisor.failed(PassStep.RENDER, outcome.deployment, error)
             outcome = Outcome(outcome.deployment, problem=problem, is_faulty=True)
             try:
                 return self.rendered.desired(body, outcome)
@@ -355,11 +355,11 @@ class _OperatorSupervisor(PassSupervisor):
         """Return those that share the time of this pass, in fair order."""
         return self.time.queued()
 
-    def waits(self, deployment: Deployment) -> Problem | None:
+    def waits(self, deployment: Deployment) -> DeploymentProblem | None:
         """Return why a deployment waits for another pass; None: it has its turn."""
         return self.time.waits(deployment)
 
-    def failed(self, step: Step, deployment: Deployment, error: BaseException) -> Problem:
+    def failed(self, step: PassStep, deployment: Deployment, error: BaseException) -> DeploymentProblem:
         """Take note of an exception. The deployment is tried again after a pause."""
         identity = deployment.identity
         return self.faults.note(identity.key, identity.uid, identity.generation, step, error).problem()
@@ -372,7 +372,7 @@ class _OperatorSupervisor(PassSupervisor):
         """Say to the probes that the pass goes on."""
         self.beats.beat("planning", at)
 
-    def guarded(self, step: Step, deployment: Deployment, work: Callable[[], T]) -> T | Problem:
+    def guarded(self, step: PassStep, deployment: Deployment, work: Callable[[], T]) -> T | DeploymentProblem:
         """Do one step for one deployment before the decision. An exception becomes its problem."""
         self.beat(f"{step.name.lower()} {deployment.key}")
         try:

@@ -26,7 +26,7 @@ from typing import TypeVar
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 T = TypeVar("T")
 
@@ -72,21 +72,21 @@ LATE_NOTICE_SECONDS = 120.0
 """How long a deployment waits before its status says so. While decisions of its namespace are being written, each such
 notice delays one of them."""
 
-QUEUED = Problem(
+QUEUED = DeploymentProblem(
     ConditionReason.PLANNING_QUEUED,
     "Waits for its turn: many deployments have changed, and a pass plans some of each namespace. Nothing of it changes "
     "meanwhile.",
     permanent=False,
     reported_after_seconds=NOTICE_SECONDS,
 )
-CHANGED_OFTEN = Problem(
+CHANGED_OFTEN = DeploymentProblem(
     ConditionReason.PLANNING_QUEUED,
     f"It was changed again and again, and is planned every {LONGEST_PAUSE_SECONDS:.0f} s at the latest. Nothing of it "
     "changes meanwhile.",
     permanent=False,
     reported_after_seconds=NOTICE_SECONDS,
 )
-AFTER_OTHERS = Problem(
+AFTER_OTHERS = DeploymentProblem(
     ConditionReason.PLANNING_QUEUED,
     "Waits for its turn: the decisions about many other deployments of its namespace are being written. Nothing of it "
     "changes meanwhile.",
@@ -193,7 +193,7 @@ class PlanningTime:
         """Return those that share the time of this pass, in fair order."""
         return [deployment for deployment in self._queue if deployment.identity.uid in self._queued]
 
-    def waits(self, deployment: Deployment, *, reading: bool = False) -> Problem | None:
+    def waits(self, deployment: Deployment, *, reading: bool = False) -> DeploymentProblem | None:
         """Return why a deployment waits for another pass; None: it has its turn. Who waits stands still in this one."""
         uid, namespace = deployment.identity.uid, deployment.key.namespace
         if uid not in self._queued or deployment.is_faulty or math.isinf(self.seconds):
@@ -291,7 +291,7 @@ class PlanningTime:
         is_known = deployment.identity.uid in self._known
         return max(self.seconds, ANSWERED_SECONDS) if is_known else self.recorded_seconds
 
-    def _wait(self, uid: str, why: Problem, due: float) -> Problem:
+    def _wait(self, uid: str, why: DeploymentProblem, due: float) -> DeploymentProblem:
         self._queued.discard(uid)
         self._due.append(due)
         return why

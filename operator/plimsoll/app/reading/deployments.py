@@ -23,7 +23,7 @@ from plimsoll.app.settings import Settings
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.sizes import size_sentence
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
-from plimsoll.decision.deployment import Asked, Deployment, Identity, People, Placed
+from plimsoll.decision.deployment import Asked, Deployment, Identity, People, PlacedPools
 from plimsoll.decision.kept import ChangedRequests
 from plimsoll.decision.lessons import teaches_others
 from plimsoll.decision.pools import placed_now
@@ -44,7 +44,7 @@ from plimsoll.placement.demands.pools import PoolState
 from plimsoll.placement.options.total_load import with_size
 from plimsoll.status.observations import recorded_platforms
 from plimsoll.status.reading import Record
-from plimsoll.status.report import Problem
+from plimsoll.status.report import DeploymentProblem
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class DeploymentReader:
         born = str(head.get("creationTimestamp") or "")
         return Identity(key_of(body), uid_of(body), int(head.get("generation") or 1), born, self.memo.digests(body))
 
-    def placed(self, body: Body, bare: Deployment, now: float) -> Placed:
+    def placed(self, body: Body, bare: Deployment, now: float) -> PlacedPools:
         """Return the pools of an object as they run. ``bare`` has its record, its pods and its refusal."""
         return placed_now(
             bare.identity,
@@ -115,7 +115,7 @@ class DeploymentReader:
         """Return an object with what it asks for, as far as that can be read now."""
         reason = pruning.why_reduced(body)
         if reason is not None:
-            problem = Problem(ConditionReason.TOO_LARGE, size_sentence(reason), permanent=True)
+            problem = DeploymentProblem(ConditionReason.TOO_LARGE, size_sentence(reason), permanent=True)
             return replace(bare, asked=replace(bare.asked, problem=problem))
         asked = self._asked(body, bare, fleet)
         if asked.resource is None or asked.request is None:
@@ -129,12 +129,12 @@ class DeploymentReader:
         try:
             answer = self._request(body, bare, fleet, found)
         except NotPermitted as error:
-            answer = Problem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
+            answer = DeploymentProblem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
         except InvalidInput as error:
-            answer = Problem(ConditionReason.INVALID_SPEC, str(error), permanent=True)
+            answer = DeploymentProblem(ConditionReason.INVALID_SPEC, str(error), permanent=True)
         except PlimsollError as error:
-            answer = Problem(ConditionReason.UNSUPPORTED_MODEL, str(error), permanent=True)
-        if isinstance(answer, Problem):
+            answer = DeploymentProblem(ConditionReason.UNSUPPORTED_MODEL, str(error), permanent=True)
+        if isinstance(answer, DeploymentProblem):
             problem = answer
         else:
             request = answer
@@ -148,7 +148,7 @@ class DeploymentReader:
             teaches_others(body.get("spec")),
         )
 
-    def _request(self, body: Body, bare: Deployment, fleet: Fleet, found: _Found) -> Request | Problem:
+    def _request(self, body: Body, bare: Deployment, fleet: Fleet, found: _Found) -> Request | DeploymentProblem:
         """Return what the planner is asked, or why nothing can be. ``found`` takes what was read on the way.
 
         Raises:
@@ -160,26 +160,26 @@ class DeploymentReader:
         check_pod_policy(spec, self.pod_policy, namespace)
         check_gpu_names(spec, self.gpu_names)
         priority = self._priority(resource)
-        if isinstance(priority, Problem):
+        if isinstance(priority, DeploymentProblem):
             return priority
         found.priority = priority
         model = self.models.look_up(namespace, spec.model)
         draft = self.models.look_up_draft(namespace, spec)
-        if isinstance(model, Problem):
+        if isinstance(model, DeploymentProblem):
             return model
         found.model = model
-        if isinstance(draft, Problem):
+        if isinstance(draft, DeploymentProblem):
             return draft
         claims = self.claims.look_up(namespace, mounted_volumes(spec), doubted=_waits_for_volumes(bare))
-        if isinstance(claims, Problem):
+        if isinstance(claims, DeploymentProblem):
             return claims
         claims = tuple(claim.held(bare.key, self.holders) for claim in claims)
         check_claims(spec, claims)
         unusable = None if bare.placed.pools else unusable_claim(spec, claims)
         if unusable is not None:  # of what is placed, the scheduler says what its pods wait for
-            return Problem(ConditionReason.CLAIM_UNUSABLE, str(unusable), permanent=False)
+            return DeploymentProblem(ConditionReason.CLAIM_UNUSABLE, str(unusable), permanent=False)
         platforms = self._platforms(bare, spec.engine, fleet)
-        if isinstance(platforms, Problem):
+        if isinstance(platforms, DeploymentProblem):
             return platforms
         settings, weakest = self.settings, fleet.weakest
         convert = partial(
@@ -199,7 +199,7 @@ class DeploymentReader:
         request = self._filled_in(bare, self._sized(bare, request))
         return self._restricted(bare, request, claims, said)
 
-    def _platforms(self, bare: Deployment, engine: EngineSpec, fleet: Fleet) -> ImagePlatforms | Problem:
+    def _platforms(self, bare: Deployment, engine: EngineSpec, fleet: Fleet) -> ImagePlatforms | DeploymentProblem:
         """Return the platforms of the image. Its index is read only if the answer can matter.
 
         What has served keeps the platforms that it was placed with, unless its pods cannot start now: it is the proof
@@ -260,7 +260,7 @@ class DeploymentReader:
         found = self.priorities.of(name if isinstance(name, str) else None)
         return 0 if found is None else found.value
 
-    def _priority(self, resource: InferenceDeployment) -> Priority | Problem:
+    def _priority(self, resource: InferenceDeployment) -> Priority | DeploymentProblem:
         """Return the object's priority. The API server refuses pods of a class that does not exist."""
         template = resource.spec.pod_template
         name = template.priority_class_name if template else None
@@ -272,7 +272,7 @@ class DeploymentReader:
             name,
             "The cluster has no such PriorityClass: create it, or name another one.",
         )
-        return Problem(ConditionReason.PRIORITY_CLASS_MISSING, str(refusal), permanent=False)
+        return DeploymentProblem(ConditionReason.PRIORITY_CLASS_MISSING, str(refusal), permanent=False)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app.watch.store import Body, Picture, key_of
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.engines.failures import MOST_REMEMBERED, Rejection
+from plimsoll.domain.engines.failures import MOST_REMEMBERED, PodRejection
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
@@ -31,7 +31,7 @@ class _Gathering:
     pods: dict[str, list[PodFacts]]
     workloads: dict[str, Body]
     complaints: list[str]
-    rejections: dict[str, list[Rejection]] = field(default_factory=dict)
+    rejections: dict[str, list[PodRejection]] = field(default_factory=dict)
 
     def complain(self, complaint: str) -> None:
         if len(self.complaints) < MOST_COMPLAINTS:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster, ClusterRefused
 from plimsoll.api.crd.rules import check_rules
-from plimsoll.app.review.looking import Look
+from plimsoll.app.review.looking import ClusterLook
 from plimsoll.app.review.overlay import applied, stored
-from plimsoll.app.review.values import Wish
+from plimsoll.app.review.values import DeploymentWish
 from plimsoll.app.watch.store import Body
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -25,7 +25,7 @@ class Admitted:
     notes: list[str] = field(default_factory=list)
 
 
-async def admitted(cluster: Cluster, wishes: Sequence[Wish], seen: Look, now: float) -> Admitted:
+async def admitted(cluster: Cluster, wishes: Sequence[DeploymentWish], seen: ClusterLook, now: float) -> Admitted:
     """Return every wish as it would be stored.
 
     Raises:
@@ -46,7 +46,7 @@ async def admitted(cluster: Cluster, wishes: Sequence[Wish], seen: Look, now: fl
     return found
 
 
-def checked_here(wishes: Sequence[Wish], seen: Look, now: float) -> Admitted:
+def checked_here(wishes: Sequence[DeploymentWish], seen: ClusterLook, now: float) -> Admitted:
     """Return every wish as it would be stored, by the rules of the CRD alone. The API server is not asked."""
     found = Admitted()
     for wish in wishes:
@@ -58,7 +58,7 @@ def checked_here(wishes: Sequence[Wish], seen: Look, now: float) -> Admitted:
     return found
 
 
-def _check_here(wish: Wish, seen: Look, now: float, found: Admitted) -> bool:
+def _check_here(wish: DeploymentWish, seen: ClusterLook, now: float, found: Admitted) -> bool:
     """Add the object as it would be stored, or the problem. Return whether there is none."""
     live = seen.live.get(wish.key)
     sent = applied(wish.body, live, is_whole=wish.is_whole)

@@ -13,7 +13,7 @@ from typing import Any
 
 from plimsoll.adapters.cluster.kinds import DEPLOYMENTS
 from plimsoll.api.v1alpha1.status import Condition
-from plimsoll.app.review.values import Bill, Change, Decided, Place, Review, Verdict
+from plimsoll.app.review.values import Bill, DecidedDeployment, DeploymentChange, PricedReplicas, Review, ReviewVerdict
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -24,11 +24,14 @@ from plimsoll.render.names import POOL_LABEL
 
 Body = Mapping[str, Any]
 
-_CHANGES = frozenset({Verdict.PLACED, Verdict.MOVED, Verdict.CHANGED})
+_CHANGES = frozenset({ReviewVerdict.PLACED, ReviewVerdict.MOVED, ReviewVerdict.CHANGED})
 
 
 def compared(
-    without: Iterable[Decided], decided: Iterable[Decided], places: Mapping[ObjectKey, str], fleet: Fleet
+    without: Iterable[DecidedDeployment],
+    decided: Iterable[DecidedDeployment],
+    places: Mapping[ObjectKey, str],
+    fleet: Fleet,
 ) -> Review:
     """Return the review of a plan.
 
@@ -66,10 +69,10 @@ def are_restarted(manifests: Iterable[Manifest], live: Mapping[str, Body]) -> bo
     return False
 
 
-def _change(decided: Decided, where: str, without: object) -> Change:
+def _change(decided: DecidedDeployment, where: str, without: object) -> DeploymentChange:
     answer = _answer(decided)
-    same: dict[str, Any] = {each.name: getattr(decided, each.name) for each in fields(Decided)}
-    return Change(
+    same: dict[str, Any] = {each.name: getattr(decided, each.name) for each in fields(DecidedDeployment)}
+    return DeploymentChange(
         **same,
         where=where,
         verdict=_verdict(decided),
@@ -79,39 +82,39 @@ def _change(decided: Decided, where: str, without: object) -> Change:
     )
 
 
-def _decision(decided: Decided) -> object:
+def _decision(decided: DecidedDeployment) -> object:
     return _verdict(decided), _reason(_answer(decided)), decided.after, decided.restarts
 
 
-def _answer(decided: Decided) -> Condition | None:
+def _answer(decided: DecidedDeployment) -> Condition | None:
     return decided.condition(ConditionType.PLACED if decided.is_stuck else ConditionType.PLANNED)
 
 
-def _verdict(decided: Decided) -> Verdict:
+def _verdict(decided: DecidedDeployment) -> ReviewVerdict:
     before, after = decided.before, decided.after
     planned = decided.condition(ConditionType.PLANNED)
     is_unplanned = planned is not None and planned.status == "False" and not decided.is_suspended
     if decided.has_problem or is_unplanned:
         stalled = decided.condition(ConditionType.STALLED)
-        return Verdict.REFUSED if _reason(stalled) == _reason(planned) else Verdict.WAITING
+        return ReviewVerdict.REFUSED if _reason(stalled) == _reason(planned) else ReviewVerdict.WAITING
     if decided.is_stuck:
-        return Verdict.WAITING
+        return ReviewVerdict.WAITING
     if not before and after:
-        return Verdict.PLACED
+        return ReviewVerdict.PLACED
     if {_spot(place) for place in before} != {_spot(place) for place in after} and after:
-        return Verdict.MOVED
-    return Verdict.CHANGED if before != after or decided.restarts else Verdict.KEPT
+        return ReviewVerdict.MOVED
+    return ReviewVerdict.CHANGED if before != after or decided.restarts else ReviewVerdict.KEPT
 
 
 def _reason(condition: Condition | None) -> str | None:
     return None if condition is None else condition.reason
 
 
-def _spot(place: Place) -> tuple[str, Split]:
+def _spot(place: PricedReplicas) -> tuple[str, Split]:
     return place.gpu_type, place.split
 
 
-def _bill(changes: Sequence[Change]) -> Bill:
+def _bill(changes: Sequence[DeploymentChange]) -> Bill:
     before = [place.hourly_price for change in changes for place in change.before]
     after = [place.hourly_price for change in changes for place in change.after]
     known = [[price for price in prices if price is not None] for prices in (before, after)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll.adapters.cluster.kinds import NODES
-from plimsoll.app.review.values import AddNodes, RemoveNodes, SetField, WhatIf, Wish
+from plimsoll.app.review.values import AddNodes, DeploymentWish, RemoveNodes, SetField, WhatIf
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType, Vendor
 from plimsoll.domain.errors import InvalidInput
@@ -118,7 +118,9 @@ def _homeless(pod: Body) -> Body:
     return {**pod, "spec": spec, "status": {"phase": "Pending", "conditions": [scheduled]}}
 
 
-def with_fields(wishes: Sequence[Wish], live: Mapping[ObjectKey, Body], changes: Sequence[WhatIf]) -> list[Wish]:
+def with_fields(
+    wishes: Sequence[DeploymentWish], live: Mapping[ObjectKey, Body], changes: Sequence[WhatIf]
+) -> list[DeploymentWish]:
     """Return the wishes with these fields; a live object that no file holds becomes a wish of its own.
 
     Raises:
@@ -128,11 +130,11 @@ def with_fields(wishes: Sequence[Wish], live: Mapping[ObjectKey, Body], changes:
     for change in changes:
         if isinstance(change, SetField):
             key = _key(change, {*found, *live})
-            known = found.get(key) or Wish(f"--what-if {change.text}", _manifest(live[key]), is_whole=True)
+            known = found.get(key) or DeploymentWish(f"--what-if {change.text}", _manifest(live[key]), is_whole=True)
             spec = _with_field(known.body["spec"], change.path, change.value)
             if change.value is not None and change.path[0] in _EXCLUDING:
                 spec = _with_field(spec, (_EXCLUDING[change.path[0]],), None)
-            found[key] = Wish(known.where, {**known.body, "spec": spec}, known.is_whole)
+            found[key] = DeploymentWish(known.where, {**known.body, "spec": spec}, known.is_whole)
     return list(found.values())
 
 

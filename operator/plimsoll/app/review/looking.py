@@ -8,7 +8,14 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
+from plimsoll.adapters.cluster.client import (
+    DEPLOYMENTS,
+    INFERENCE_DEPLOYMENTS,
+    PODS,
+    Cluster,
+    ClusterRefused,
+    ObjectKind,
+)
 from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, KEPT, PRUNERS
@@ -26,7 +33,7 @@ _OF_THE_POD = frozenset({"PLIMSOLL_CACHE_DIR", "PLIMSOLL_FLEET_FILE", "PLIMSOLL_
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ClusterLook:
     """A cluster at one moment.
 
     ``live`` are the InferenceDeployments as the API server has them, with their managed fields. ``notes`` name what
@@ -38,7 +45,7 @@ class Look:
     notes: tuple[str, ...] = ()
 
 
-async def look(cluster: Cluster, settings: Settings) -> Look:
+async def look(cluster: Cluster, settings: Settings) -> ClusterLook:
     """List every kind that the operator keeps.
 
     Raises:
@@ -58,7 +65,7 @@ async def look(cluster: Cluster, settings: Settings) -> Look:
                 notes.append(f"{kind.plural} cannot be read ({refusal.message}): the plan is without them.")
             continue
         store.replace(kind, heads)
-    return Look(store.picture(), live, tuple(notes))
+    return ClusterLook(store.picture(), live, tuple(notes))
 
 
 def _take(store: Store, live: dict[ObjectKey, Body], body: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +78,7 @@ def _take(store: Store, live: dict[ObjectKey, Body], body: dict[str, Any]) -> di
 
 async def _listed(
     cluster: Cluster,
-    kind: Kind,
+    kind: ObjectKind,
     selector: str | None,
     settings: Settings,
     keep: Callable[[dict[str, Any]], dict[str, Any]],

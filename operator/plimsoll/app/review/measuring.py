@@ -12,7 +12,7 @@ from plimsoll.app.plan.passes import PassResult
 from plimsoll.app.review.deciding import new_decider
 from plimsoll.app.review.looking import look, operator_settings
 from plimsoll.app.review.overlay import applied, overlaid, stored
-from plimsoll.app.review.values import Means, Measured, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Measured
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.placement.demands.pools import PoolState, count
 from plimsoll.placement.places.capacity import capacity
@@ -20,7 +20,7 @@ from plimsoll.placement.places.capacity import capacity
 
 async def measure(
     cluster: Cluster,
-    wish: Wish,
+    wish: DeploymentWish,
     means: Means,
     environment: Mapping[str, str] = os.environ,
     now: float | None = None,
@@ -47,7 +47,7 @@ async def measure(
     return replace(measured(done, wish), notes=(*notes, *seen.notes, *about_prices))
 
 
-def measured(done: PassResult, wish: Wish) -> Measured:
+def measured(done: PassResult, wish: DeploymentWish) -> Measured:
     """Return the answer from a pass with the object."""
     outcome = next(each.outcome for each in done.desired if each.key == wish.key)
     if outcome.problem is not None or outcome.request is None:

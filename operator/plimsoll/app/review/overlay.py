@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, ObjectKind
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.api.crd.rules import with_defaults
 from plimsoll.app.review.hypothetical import after_changes
 from plimsoll.app.review.values import WhatIf
 from plimsoll.app.watch import pruning
-from plimsoll.app.watch.store import Body, Page, Picture, key_of
+from plimsoll.app.watch.store import Body, ObjectPage, Picture, key_of
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -103,7 +103,7 @@ def on_other_nodes(picture: Picture, changes: Iterable[WhatIf], fleet: Fleet, ty
     return _with_page(changed, PODS, {key_of(body): body for body in pods})
 
 
-def _with_page(picture: Picture, kind: Kind, objects: Mapping[ObjectKey, Body]) -> Picture:
+def _with_page(picture: Picture, kind: ObjectKind, objects: Mapping[ObjectKey, Body]) -> Picture:
     """The picture with other objects of one kind. Its version differs, so that nothing that was read is used again."""
     versions = {**picture.versions, kind: picture.versions[kind] + 1}
-    return Picture({**picture.pages, kind: Page(objects)}, versions)
+    return Picture({**picture.pages, kind: ObjectPage(objects)}, versions)

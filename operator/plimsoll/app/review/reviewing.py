@@ -16,7 +16,7 @@ from plimsoll.app.review.deciding import new_decider
 from plimsoll.app.review.hypothetical import with_fields
 from plimsoll.app.review.looking import look, operator_settings
 from plimsoll.app.review.overlay import on_other_nodes, overlaid
-from plimsoll.app.review.values import Decided, Means, Place, Review, Wish
+from plimsoll.app.review.values import DecidedDeployment, DeploymentWish, Means, PricedReplicas, Review
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.observations import Correction
@@ -30,7 +30,7 @@ from plimsoll.status.reading import read, whole_status
 
 async def review(
     cluster: Cluster,
-    wishes: Sequence[Wish],
+    wishes: Sequence[DeploymentWish],
     means: Means,
     environment: Mapping[str, str] = os.environ,
     now: float | None = None,
@@ -107,7 +107,7 @@ class _Prices:
                 if pool.choice is not None:
                     self._decided.setdefault((each.key, pool.name), pool.choice.hourly_price)
 
-    def places(self, key: ObjectKey, pools: Iterable[Pool | PlannedPool]) -> tuple[Place, ...]:
+    def places(self, key: ObjectKey, pools: Iterable[Pool | PlannedPool]) -> tuple[PricedReplicas, ...]:
         """The places of the pools that are in force; retiring ones are left out."""
         return tuple(
             self._place(key, pool.name, pool.gpu_type, pool.split, pool.replicas)
@@ -115,17 +115,17 @@ class _Prices:
             if pool.state is PoolState.ACTIVE and pool.replicas
         )
 
-    def _place(self, key: ObjectKey, name: str, gpu_type: str, split: Split, replicas: int) -> Place:
+    def _place(self, key: ObjectKey, name: str, gpu_type: str, split: Split, replicas: int) -> PricedReplicas:
         gpu = self._fleet.named(gpu_type)
         each = self._decided.get((key, name), None if gpu is None else hourly_price(gpu, split))
-        return Place(gpu_type, split, replicas, None if each is None else each * replicas)
+        return PricedReplicas(gpu_type, split, replicas, None if each is None else each * replicas)
 
 
-def _decided(desired: Desired, prices: _Prices) -> Decided:
+def _decided(desired: Desired, prices: _Prices) -> DecidedDeployment:
     outcome = desired.outcome
     placed, spec = outcome.deployment.placed, outcome.deployment.spec
     before = prices.places(desired.key, placed.pools)
-    return Decided(
+    return DecidedDeployment(
         key=desired.key,
         before=before,
         after=before if outcome.decision is None else prices.places(desired.key, outcome.decision.pools),

@@ -21,7 +21,7 @@ from plimsoll.placement.places.capacity import Capacity
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DeploymentWish:
     """An InferenceDeployment of the user's files, with its namespace. ``where`` is its place in them.
 
     ``is_whole`` means that the spec replaces the live one as a whole, also what others have set.
@@ -103,7 +103,7 @@ class Measured:
     notes: tuple[str, ...] = ()
 
 
-class Verdict(StrEnum):
+class ReviewVerdict(StrEnum):
     """The difference in one word."""
 
     PLACED = "placed"
@@ -120,12 +120,12 @@ class Verdict(StrEnum):
     """It fits nowhere, or it cannot be used. What runs of it stays."""
 
 
-SERVED = frozenset({Verdict.PLACED, Verdict.MOVED, Verdict.CHANGED, Verdict.KEPT})
+SERVED = frozenset({ReviewVerdict.PLACED, ReviewVerdict.MOVED, ReviewVerdict.CHANGED, ReviewVerdict.KEPT})
 """Verdicts with a place for every replica."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PricedReplicas:
     """Replicas on one GPU type with one split. ``hourly_price`` is for all of them; None if it is not known."""
 
     gpu_type: str
@@ -135,7 +135,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedDeployment:
     """One InferenceDeployment after a plan.
 
     Attributes:
@@ -151,8 +151,8 @@ class Decided:
     """
 
     key: ObjectKey
-    before: tuple[Place, ...]
-    after: tuple[Place, ...]
+    before: tuple[PricedReplicas, ...]
+    after: tuple[PricedReplicas, ...]
     status: InferenceDeploymentStatus
     restarts: bool = False
     has_problem: bool = False
@@ -166,7 +166,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change(Decided):
+class DeploymentChange(DecidedDeployment):
     """One InferenceDeployment before and after.
 
     Attributes:
@@ -179,7 +179,7 @@ class Change(Decided):
     """
 
     where: str
-    verdict: Verdict
+    verdict: ReviewVerdict
     reason: str
     message: str
     regardless: bool
@@ -207,7 +207,7 @@ class Review:
     live objects that do not change, ``others_unserved`` those of them that wait or are refused today.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[DeploymentChange, ...]
     bill: Bill
     others: int = 0
     others_unserved: int = 0

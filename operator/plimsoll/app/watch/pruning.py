@@ -9,7 +9,7 @@ from typing import Any
 from plimsoll.api.crd.schema import UNSEEN
 from plimsoll.app.watch.contests import REPLICAS_MANAGERS
 from plimsoll.app.watch.equal_parts import shared
-from plimsoll.app.watch.sizes import Size, TooLarge, size_of
+from plimsoll.app.watch.sizes import ObjectSize, TooLargeObject, size_of
 from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.engines.failures import LONGEST_WORDS
 from plimsoll.domain.kubernetes_names import KIND, QUEUE_LABEL
@@ -76,12 +76,12 @@ def _owns_replicas(entry: Body) -> bool:
     return "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 
-def size(body: Body) -> Size:
+def size(body: Body) -> ObjectSize:
     """Return the size of what a user wrote: an object's metadata without the managed fields, and its spec."""
     return size_of(_head(body), body.get("spec"))
 
 
-def whole_size(body: Body) -> Size:
+def whole_size(body: Body) -> ObjectSize:
     """Return the size of all of an object but its managed fields."""
     return size_of({**body, "metadata": _head(body)})
 
@@ -90,14 +90,14 @@ def _head(body: Body) -> dict[str, Any]:
     return {name: value for name, value in body["metadata"].items() if name != "managedFields"}
 
 
-def identity(body: Body, reason: TooLarge) -> Body:
+def identity(body: Body, reason: TooLargeObject) -> Body:
     """Return an InferenceDeployment without its spec, because it is too large, and with our own status."""
     record = body[RECORD] if RECORD in body else read(body.get("status"))
     kept = {name: body[name] for name in ("apiVersion", "kind", "status") if name in body}
     return {**kept, "metadata": _only(body["metadata"], _HEAD), RECORD: record, TOO_LARGE: reason}
 
 
-def outline(body: Body, reason: TooLarge) -> Body:
+def outline(body: Body, reason: TooLargeObject) -> Body:
     """Return what is kept of an object of ours that is too large: who made it, from what, and how many replicas."""
     managers = {REPLICAS_MANAGERS: body[REPLICAS_MANAGERS]} if REPLICAS_MANAGERS in body else {}
     return {**_outline(body), **managers, TOO_LARGE: reason}
@@ -118,9 +118,9 @@ def _controllers(body: Body) -> list[dict[str, Any]]:
     return [_only(each, _REFERENCE) for each in references if each.get("controller")][:1]
 
 
-def why_reduced(kept: Body) -> TooLarge | None:
+def why_reduced(kept: Body) -> TooLargeObject | None:
     """Return why only a part of an object is kept; None if all of it is."""
-    reason: TooLarge | None = kept.get(TOO_LARGE)
+    reason: TooLargeObject | None = kept.get(TOO_LARGE)
     return reason
 
 

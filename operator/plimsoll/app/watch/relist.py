@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
-from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import Cluster, Listing, ObjectKind
 from plimsoll.app.watch.store import Store, is_stored, key_of
 from plimsoll.domain.errors import PlimsollError
 
@@ -49,14 +49,14 @@ class Relist:
 
     cluster: Cluster
     store: Store
-    kinds: Mapping[Kind, str | None]
+    kinds: Mapping[ObjectKind, str | None]
     pause_seconds: float
     broken: asyncio.Event
     namespaces: Iterable[str] = ()
-    instead: Mapping[Kind, Source] = field(default_factory=dict)
-    everywhere: Collection[Kind] = ()
-    dispensable: Mapping[Kind, str] = field(default_factory=dict)
-    trouble: dict[Kind, tuple[float, str]] = field(default_factory=dict)
+    instead: Mapping[ObjectKind, Source] = field(default_factory=dict)
+    everywhere: Collection[ObjectKind] = ()
+    dispensable: Mapping[ObjectKind, str] = field(default_factory=dict)
+    trouble: dict[ObjectKind, tuple[float, str]] = field(default_factory=dict)
 
     async def run(self) -> None:
         """List all kinds, wait and repeat, until cancelled. Raises :class:`~plimsoll.app.watch.store.HistoryLost`."""
@@ -78,7 +78,7 @@ class Relist:
         troubles = list(self.trouble.values())
         return [f"{text} (for {now - since:.0f} s)" for since, text in troubles if now - since > longer_than_seconds]
 
-    async def _one(self, kind: Kind, selector: str | None) -> bool:
+    async def _one(self, kind: ObjectKind, selector: str | None) -> bool:
         known = self.store.uids(kind)
         try:
             listing = await self._list(kind, selector)
@@ -97,13 +97,13 @@ class Relist:
         self.trouble.pop(kind, None)
         return complete
 
-    def _say(self, earlier: str, error: PlimsollError, kind: Kind) -> None:
+    def _say(self, earlier: str, error: PlimsollError, kind: ObjectKind) -> None:
         """Say once that a kind is done without, and what that means."""
         if earlier != str(error):
             why = "do not exist" if isinstance(error, ClusterRefused) and error.status == GONE else "may not be read"
             logger.warning("%s %s: %s", kind.plural, why, self.dispensable[kind])
 
-    async def _list(self, kind: Kind, selector: str | None) -> Listing:
+    async def _list(self, kind: ObjectKind, selector: str | None) -> Listing:
         if kind in self.instead:
             return await self.instead[kind]()
         namespaces = list(self.namespaces) if kind.namespaced and kind not in self.everywhere else []
@@ -112,7 +112,7 @@ class Relist:
         pages = [await self._listed(kind, selector, namespace) for namespace in namespaces]
         return Listing([body for page in pages for body in page.items], min(page.version for page in pages))
 
-    async def _listed(self, kind: Kind, selector: str | None, namespace: str | None = None) -> Listing:
+    async def _listed(self, kind: ObjectKind, selector: str | None, namespace: str | None = None) -> Listing:
         """List metadata, and read whole only the objects that are not stored in this version already.
 
         Nearly all are stored: the list is a second opinion on the watch. Without this, a list of thousands of objects

@@ -29,7 +29,7 @@ MOST_OF_ALL = 48 * MIB
 less than a tenth of the chart's memory limit of 512 MiB."""
 
 
-class Size(NamedTuple):
+class ObjectSize(NamedTuple):
     """The size of an object: characters of keys and texts (8 for a number), members of mappings and lists, levels."""
 
     characters: int
@@ -47,9 +47,9 @@ class Size(NamedTuple):
         return self.characters <= MOST_CHARACTERS and self.members <= MOST_MEMBERS and self.levels <= MOST_LEVELS
 
 
-def size_of(*parts: Any) -> Size:
+def size_of(*parts: Any) -> ObjectSize:
     """Count what these JSON values hold. The count ends soon after a limit, so that its cost is bounded."""
-    size, level = Size(0, 0, 0), list[Any](parts)
+    size, level = ObjectSize(0, 0, 0), list[Any](parts)
     while level and size.is_allowed:
         characters, members, below = size.characters, size.members, list[Any]()
         for node in level:
@@ -63,18 +63,18 @@ def size_of(*parts: Any) -> Size:
             else:
                 characters += len(node) if isinstance(node, str) else 8
             if characters > MOST_CHARACTERS or members > MOST_MEMBERS:
-                return Size(characters, members, size.levels)
-        size, level = Size(characters, members, size.levels + 1 if below else size.levels), below
+                return ObjectSize(characters, members, size.levels)
+        size, level = ObjectSize(characters, members, size.levels + 1 if below else size.levels), below
     return size
 
 
-class TooLarge(NamedTuple):
+class TooLargeObject(NamedTuple):
     """Why only the identity of an object is kept. ``taken`` and ``most`` are bytes; 0 if it alone is too large.
 
     ``taken`` counts the large objects of its namespace that are as old as it is, or older.
     """
 
-    size: Size
+    size: ObjectSize
     taken: int = 0
     most: int = 0
 
@@ -82,7 +82,7 @@ class TooLarge(NamedTuple):
 class _Large(NamedTuple):
     created: str
     uid: str
-    size: Size
+    size: ObjectSize
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Shares:
 
     _of: dict[str, dict[str, _Large]] = field(default_factory=dict)
 
-    def note(self, key: ObjectKey, uid: str, created: str, size: Size, small_bytes: int = SMALL_BYTES) -> None:
+    def note(self, key: ObjectKey, uid: str, created: str, size: ObjectSize, small_bytes: int = SMALL_BYTES) -> None:
         """Note the size of an object's newest version."""
         self.forget(key, uid)
         if size.held_bytes > small_bytes and size.is_allowed:
@@ -108,15 +108,15 @@ class Shares:
         if not large:
             self._of.pop(key.namespace, None)
 
-    def refused(self) -> dict[str, TooLarge]:
+    def refused(self) -> dict[str, TooLargeObject]:
         """Return the uids of objects that are not kept whole, because older ones fill the share."""
-        most, found = self._share(), dict[str, TooLarge]()
+        most, found = self._share(), dict[str, TooLargeObject]()
         for large in self._of.values():
             taken = 0
             for each in sorted(large.values()):
                 taken += each.size.held_bytes
                 if taken > most:
-                    found[each.uid] = TooLarge(each.size, taken, most)
+                    found[each.uid] = TooLargeObject(each.size, taken, most)
         return found
 
     def _share(self) -> int:
@@ -131,7 +131,7 @@ class Shares:
         return MOST_OF_NAMESPACE
 
 
-def size_sentence(reason: TooLarge) -> str:
+def size_sentence(reason: TooLargeObject) -> str:
     """Return why an object is not kept, with its figures and what to do."""
     size = f"{reason.size.characters:,} characters in {reason.size.members:,} members and {reason.size.levels} levels"
     if reason.most:

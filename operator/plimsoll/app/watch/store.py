@@ -14,8 +14,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from plimsoll.adapters.cluster.kinds import Kind, version_number
-from plimsoll.app.watch.sizes import SMALL_BYTES, Shares, Size, TooLarge
+from plimsoll.adapters.cluster.kinds import ObjectKind, version_number
+from plimsoll.app.watch.sizes import SMALL_BYTES, ObjectSize, Shares, TooLargeObject
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 Body = Mapping[str, Any]
@@ -52,13 +52,13 @@ class Bounds:
         small_bytes: an object up to this size takes nothing of its namespace's share.
     """
 
-    measure: Callable[[Body], Size]
-    reduce: Callable[[Body, TooLarge], Body]
-    reason: Callable[[Body], TooLarge | None]
+    measure: Callable[[Body], ObjectSize]
+    reduce: Callable[[Body, TooLargeObject], Body]
+    reason: Callable[[Body], TooLargeObject | None]
     small_bytes: int = SMALL_BYTES
 
 
-class Page:
+class ObjectPage:
     """The objects of one kind at one moment. Pictures share a page until an object changes. It is sorted once."""
 
     def __init__(self, objects: Mapping[ObjectKey, Body]) -> None:
@@ -77,14 +77,14 @@ class Picture:
     ``versions`` count the changes of each kind: two pictures with the same count hold the same objects.
     """
 
-    pages: Mapping[Kind, Page]
-    versions: Mapping[Kind, int]
+    pages: Mapping[ObjectKind, ObjectPage]
+    versions: Mapping[ObjectKind, int]
 
-    def all(self, kind: Kind) -> tuple[Body, ...]:
+    def all(self, kind: ObjectKind) -> tuple[Body, ...]:
         """Every object of a kind, by key."""
         return self.pages[kind].ordered
 
-    def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+    def get(self, kind: ObjectKind, key: ObjectKey) -> Body | None:
         """One object, or None."""
         return self.pages[kind].objects.get(key)
 
@@ -104,7 +104,7 @@ class InformerCache:
     list_version: int = 0
     doubted: bool = False
     version: int = 0
-    page: Page | None = None
+    page: ObjectPage | None = None
     ahead: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Changes (uid, version, since) that a list showed and the watch has not delivered yet."""
 
@@ -129,13 +129,13 @@ class Store:
 
     def __init__(
         self,
-        pruners: Mapping[Kind, Pruner],
+        pruners: Mapping[ObjectKind, Pruner],
         on_change: Callable[[], None],
         *,
-        optional: Collection[Kind] = (),
-        unwatched: Collection[Kind] = (),
+        optional: Collection[ObjectKind] = (),
+        unwatched: Collection[ObjectKind] = (),
         is_quiet: Callable[[Body], bool] = lambda _: False,
-        bounds: Mapping[Kind, Bounds] = MappingProxyType({}),
+        bounds: Mapping[ObjectKind, Bounds] = MappingProxyType({}),
     ) -> None:
         shares = Shares()  # one for all kinds: a namespace fills its share with whatever it likes
         self._caches = {
@@ -147,13 +147,13 @@ class Store:
         self._on_change = on_change
         self._is_quiet = is_quiet
 
-    def begin_watch(self, kind: Kind) -> None:
+    def begin_watch(self, kind: ObjectKind) -> None:
         """Note that a watch begins anew: it delivers none of the changes before."""
         cache = self._caches[kind]
         cache.ahead.clear()
         cache.is_new_watch, cache.list_follows = True, False
 
-    def observe(self, kind: Kind, event: str, body: Body) -> None:
+    def observe(self, kind: ObjectKind, event: str, body: Body) -> None:
         """Store one watch event: ADDED, MODIFIED or DELETED."""
         cache, key = self._caches[kind], key_of(body)
         _heard(cache, event, body)
@@ -163,20 +163,20 @@ class Store:
         if not _is_buried(cache, body):
             self._put(cache, key, body)
 
-    def uids(self, kind: Kind) -> frozenset[str]:
+    def uids(self, kind: ObjectKind) -> frozenset[str]:
         """Return the uids of all objects of a kind. Call it before a list is requested."""
         cache = self._caches[kind]
         cache.list_follows = True
         return frozenset(uid_of(body) for body in cache.objects.values())
 
-    def only_if_new(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+    def only_if_new(self, kind: ObjectKind, body: dict[str, Any]) -> dict[str, Any]:
         """Return the identity of a listed object, and whether this version of it is stored already."""
         known = self._caches[kind].objects.get(key_of(body))
         is_same = known is not None and same_uid(known, body) and version_of(body) == version_of(known)
         head = {name: body["metadata"][name] for name in _IDENTITY if name in body["metadata"]}
         return {"metadata": head, _STORED: is_same and not _may_be_whole(self._caches[kind], known)}
 
-    def take(self, kind: Kind, body: Body) -> dict[str, Any]:
+    def take(self, kind: ObjectKind, body: Body) -> dict[str, Any]:
         """Store a listed object at once, and return its identity for :meth:`replace`.
 
         So a list of large objects never is in memory as a whole.
@@ -191,12 +191,12 @@ class Store:
         self._put(cache, key, body)
         return {"metadata": head, _STORED: True}
 
-    def was_listed(self, kind: Kind) -> bool:
+    def was_listed(self, kind: ObjectKind) -> bool:
         """Whether a list of this kind has replaced its objects before."""
         return self._caches[kind].listed_at > 0
 
     def replace(
-        self, kind: Kind, bodies: Iterable[Body], known: frozenset[str] | None = None, *, list_version: int = 0
+        self, kind: ObjectKind, bodies: Iterable[Body], known: frozenset[str] | None = None, *, list_version: int = 0
     ) -> bool:
         """Replace the objects of a kind by an authoritative list. False if it is too short or too old to trust at once.
 
@@ -248,12 +248,12 @@ class Store:
             self._on_change()  # an empty list adds no object, but the picture may be complete now
         return True
 
-    def all(self, kind: Kind) -> tuple[Body, ...]:
+    def all(self, kind: ObjectKind) -> tuple[Body, ...]:
         """Every object of a kind, by key."""
         objects = self._caches[kind].objects
         return tuple(objects[key] for key in sorted(objects))
 
-    def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+    def get(self, kind: ObjectKind, key: ObjectKey) -> Body | None:
         """One object, or None."""
         return self._caches[kind].objects.get(key)
 
@@ -261,7 +261,7 @@ class Store:
         """Return all objects as they are now."""
         for cache in self._caches.values():
             if cache.page is None:
-                cache.page = Page(dict(cache.objects))
+                cache.page = ObjectPage(dict(cache.objects))
         caches = self._caches.items()
         return Picture(
             {kind: cache.page for kind, cache in caches if cache.page is not None},
@@ -272,7 +272,7 @@ class Store:
         """Whether every needed kind has been listed at least once. Nothing is decided before that."""
         return all(cache.listed_at > 0 for cache in self._caches.values() if cache.is_needed)
 
-    def excuse(self, kind: Kind) -> bool:
+    def excuse(self, kind: ObjectKind) -> bool:
         """Do without a kind that may not be read: the picture is complete without it. True if it was needed."""
         cache = self._caches[kind]
         was_needed, cache.is_needed = cache.is_needed and not cache.listed_at, False
@@ -280,18 +280,18 @@ class Store:
             self._on_change()
         return was_needed
 
-    def deaf_seconds(self, kind: Kind) -> float:
+    def deaf_seconds(self, kind: ObjectKind) -> float:
         """How long the watch of a kind has missed a change that a list showed; 0 if it misses none."""
         since = [at for _, at in dict(self._caches[kind].ahead).values()]
         return time.monotonic() - min(since) if since else 0.0
 
-    def list_age_seconds(self, kind: Kind) -> float | None:
+    def list_age_seconds(self, kind: ObjectKind) -> float | None:
         """Seconds since a kind was listed; None if it never was."""
         listed_at = self._caches[kind].listed_at
         return time.monotonic() - listed_at if listed_at else None
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[ObjectKind, ...]:
         """The kinds kept here."""
         return tuple(self._caches)
 
@@ -329,7 +329,7 @@ class Store:
             logger.warning("%s cannot be read and is left out: %s: %s", key, type(error).__name__, error)
             return None
 
-    def _reduce_others(self, refused: Mapping[str, TooLarge]) -> None:
+    def _reduce_others(self, refused: Mapping[str, TooLargeObject]) -> None:
         """Keep only the identity of objects for which older ones leave no room."""
         if not refused:
             return
@@ -361,14 +361,14 @@ class Store:
             self._changed(cache, known)
 
 
-def _too_large(cache: InformerCache, key: ObjectKey, body: Body) -> TooLarge | None:
+def _too_large(cache: InformerCache, key: ObjectKey, body: Body) -> TooLargeObject | None:
     """Note the size of an object. Return why it is not kept whole; None if it is."""
     if cache.bounds is None:
         return None
     size, uid = cache.bounds.measure(body), uid_of(body)
     born = str(body["metadata"].get("creationTimestamp"))
     cache.shares.note(key, uid, born, size, cache.bounds.small_bytes)
-    return cache.shares.refused().get(uid) if size.is_allowed else TooLarge(size)
+    return cache.shares.refused().get(uid) if size.is_allowed else TooLargeObject(size)
 
 
 def _may_be_whole(cache: InformerCache, kept: Body | None) -> bool:

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
-from plimsoll.adapters.cluster.client import Cluster, Kind
+from plimsoll.adapters.cluster.client import Cluster, ObjectKind
 from plimsoll.app.watch.store import Body
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -41,14 +41,14 @@ class FreeNames:
     """Names that are free, each for :data:`FREE_SECONDS`; if many are asked for, for twice as long at most."""
 
     cluster: Cluster
-    _until: dict[tuple[Kind, ObjectKey], float] = field(default_factory=dict)
-    _asked: dict[tuple[Kind, str], _Asked] = field(default_factory=dict)
+    _until: dict[tuple[ObjectKind, ObjectKey], float] = field(default_factory=dict)
+    _asked: dict[tuple[ObjectKind, str], _Asked] = field(default_factory=dict)
 
-    def has(self, kind: Kind, key: ObjectKey) -> bool:
+    def has(self, kind: ObjectKind, key: ObjectKey) -> bool:
         """Whether the name was free a moment ago."""
         return self._until.get((kind, key), float("-inf")) >= time.monotonic()
 
-    def add(self, kind: Kind, key: ObjectKey) -> None:
+    def add(self, kind: ObjectKind, key: ObjectKey) -> None:
         """Note that no object has this name.
 
         So the name is checked once before the status is written, and not again before the object is created.
@@ -58,11 +58,11 @@ class FreeNames:
         if len(self._until) > MOST_REMEMBERED:
             self._until = {name: until for name, until in self._until.items() if until > now}
 
-    def remove(self, kind: Kind, key: ObjectKey) -> None:
+    def remove(self, kind: ObjectKind, key: ObjectKey) -> None:
         """Note that an object of this name was made. If it is gone soon, somebody deleted it: its owner, perhaps."""
         self._until.pop((kind, key), None)
 
-    async def find(self, kind: Kind, key: ObjectKey) -> Body | None:
+    async def find(self, kind: ObjectKind, key: ObjectKey) -> Body | None:
         """Return the object of this name; None if there is none.
 
         One with our label that the watch has not delivered yet may be missing if many names are asked for.
@@ -81,7 +81,7 @@ class FreeNames:
                 return None
         return await self.cluster.get(kind, key)
 
-    async def _foreign(self, kind: Kind, namespace: str) -> frozenset[str] | None:
+    async def _foreign(self, kind: ObjectKind, namespace: str) -> frozenset[str] | None:
         """Return the names of all objects without our label; None if they fill more than a page or cannot be listed."""
         label = f"!{DEPLOYMENT_LABEL}"
         try:

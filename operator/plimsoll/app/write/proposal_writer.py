@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused, NotLeading
-from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, Kind
+from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, ObjectKind
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.plan.inbox import ProposalWrites
 from plimsoll.app.plan.rendered import Desired
@@ -91,7 +91,7 @@ class ProposalWriter:
     async def _post(self, manifest: Manifest) -> None:
         self.store.observe(PROPOSALS, "MODIFIED", await self.cluster.apply(manifest))
 
-    async def _delete(self, kind: Kind, body: Body) -> None:
+    async def _delete(self, kind: ObjectKind, body: Body) -> None:
         await self.cluster.delete(kind, key_of(body), uid_of(body))
         self.store.observe(kind, "DELETED", body)
 

@@ -30,14 +30,14 @@ from plimsoll.app.write.executor import Executor, NameTaken, Note
 from plimsoll.app.write.notes import notes_of
 from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.decision.results.reports import is_passing
-from plimsoll.decision.supervisor import Step
+from plimsoll.decision.supervisor import PassStep
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.render.names import POOL_LABEL
-from plimsoll.status.report import Problem, Report
+from plimsoll.status.report import DeploymentProblem, Report
 from plimsoll.status.writing import document_of, new_status
 
 LISTENING_SECONDS = 0.1
@@ -96,7 +96,7 @@ class Writers:
     _pools_at: dict[str, str] = field(default_factory=dict)
     _left_over: set[str] = field(default_factory=set)
     _names_taken: set[str] = field(default_factory=set)
-    _waits: dict[str, tuple[Problem, float]] = field(default_factory=dict)
+    _waits: dict[str, tuple[DeploymentProblem, float]] = field(default_factory=dict)
 
     def intended(self) -> dict[str, Mapping[str, Any]]:
         """Return the statuses that are being written, by uid."""
@@ -224,7 +224,7 @@ class Writers:
         except (ClusterRefused, SourceUnavailable) as error:
             self._not_written(desired, error)
         except Exception as error:  # noqa: BLE001 - any exception must stay with this object
-            self.faults.note(desired.key, desired.uid, desired.generation, Step.WRITE, error)
+            self.faults.note(desired.key, desired.uid, desired.generation, PassStep.WRITE, error)
             self.wake.set()
         self._progress(desired)
 
@@ -395,7 +395,7 @@ class Writers:
         except NotLeading:
             raise
         except Exception as error:  # noqa: BLE001 - same
-            self.faults.note(desired.key, desired.uid, desired.generation, Step.EVENTS, error)
+            self.faults.note(desired.key, desired.uid, desired.generation, PassStep.EVENTS, error)
 
 
 class StatusRefused(Exception):
@@ -431,5 +431,5 @@ def _blocked(report: Report, taken: NameTaken) -> Report:
     A person must move a foreign object. What a deleted object of the same name left behind goes away by itself.
     """
     if taken.passing:
-        return replace(report, problem=Problem(ConditionReason.NAMESAKE_LEAVING, str(taken), permanent=False))
+        return replace(report, problem=DeploymentProblem(ConditionReason.NAMESAKE_LEAVING, str(taken), permanent=False))
     return replace(report, name_conflict=str(taken))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 
-from plimsoll.cli.answers.rows import Row
+from plimsoll.cli.answers.rows import AnswerRow
 from plimsoll.cli.split_words import split_words
 from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS
 from plimsoll.domain.decisions.outcomes import Fit
@@ -28,7 +28,7 @@ class Advice(StrEnum):
     """The fewest milliseconds a token, for at most :data:`MOST_TIMES` times that price."""
 
 
-def advice(request: Request, rows: Sequence[Row]) -> Mapping[Advice, Row]:
+def advice(request: Request, rows: Sequence[AnswerRow]) -> Mapping[Advice, AnswerRow]:
     """Return the rows to look at first, in the order of the words; empty if nothing with a price fits.
 
     If something fits for sure, only that is advised. What placement would refuse for its price or its speed never is.
@@ -38,7 +38,7 @@ def advice(request: Request, rows: Sequence[Row]) -> Mapping[Advice, Row]:
     return dict(_picked(best)) if best else {}
 
 
-def _picked(rows: Sequence[Row]) -> Iterator[tuple[Advice, Row]]:
+def _picked(rows: Sequence[AnswerRow]) -> Iterator[tuple[Advice, AnswerRow]]:
     cheapest = min(rows, key=_dollars)
     yield Advice.CHEAPEST, cheapest
     usual = [row for row in rows if row.gpu.family not in RARE_IN_SERVERS] or rows
@@ -50,7 +50,7 @@ def _picked(rows: Sequence[Row]) -> Iterator[tuple[Advice, Row]]:
         yield Advice.FASTEST, min(quick, key=_seconds)
 
 
-def advice_sentence(request: Request, rows: Sequence[Row]) -> str:
+def advice_sentence(request: Request, rows: Sequence[AnswerRow]) -> str:
     """Return the advice in one sentence, with figures."""
     found = advice(request, rows)
     if not found:
@@ -67,7 +67,7 @@ def advice_sentence(request: Request, rows: Sequence[Row]) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _nothing(rows: Sequence[Row]) -> str:
+def _nothing(rows: Sequence[AnswerRow]) -> str:
     fitting = [row for row in rows if row.fit is not Fit.NO]
     if fitting:
         known = any(row.price is not None for row in fitting)
@@ -78,28 +78,28 @@ def _nothing(rows: Sequence[Row]) -> str:
     return f"None of {len(rows)} GPU types fits this load.{near}"
 
 
-def _words(row: Row) -> str:
+def _words(row: AnswerRow) -> str:
     return f"{_place(row)}, ${_dollars(row):.2f}/h{_source(row)}, {speed_words(row)}"
 
 
-def speed_words(row: Row) -> str:
+def speed_words(row: AnswerRow) -> str:
     """Return the milliseconds of a token at the declared load, or that they are not known."""
     return "speed not known" if row.speed is None else f"{1000 * row.speed.tpot_seconds:.1f} ms a token"
 
 
-def _source(row: Row) -> str:
+def _source(row: AnswerRow) -> str:
     """Return a doubt about the price, if one or two providers alone ask it."""
     market = None if row.gpu.price is None else row.gpu.price.market
     return " (asked by one or two providers)" if market is not None and market.is_thin else ""
 
 
-def _place(row: Row) -> str:
+def _place(row: AnswerRow) -> str:
     return f"{row.answer.split.gpus} x {row.gpu.name} ({split_words(row.answer.split)})"
 
 
-def _dollars(row: Row) -> Decimal:
+def _dollars(row: AnswerRow) -> Decimal:
     return row.price or Decimal(0)
 
 
-def _seconds(row: Row) -> tuple[float, Decimal]:
+def _seconds(row: AnswerRow) -> tuple[float, Decimal]:
     return (0.0 if row.speed is None else row.speed.tpot_seconds), _dollars(row)

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from plimsoll.cli.answers.advice import advice_sentence
-from plimsoll.cli.answers.rows import Row
+from plimsoll.cli.answers.rows import AnswerRow
 from plimsoll.cli.answers.segments import legend, segments
 from plimsoll.cli.answers.sentences import (
     NO_REMEDY,
@@ -40,7 +40,7 @@ _BEFORE_BAR = ("", "", "", "", "", "")
 _VERDICT = {Fit.SURE: ("fits", "green"), Fit.PROBABLE: ("probably", "yellow"), Fit.NO: ("no", "red")}
 
 
-def print_answers(console: Console, request: Request, rows: Sequence[Row], split: Split | None) -> None:
+def print_answers(console: Console, request: Request, rows: Sequence[AnswerRow], split: Split | None) -> None:
     """Print the advice, a bar for each GPU type, the legend below, and the warnings that hold for all of them.
 
     ``split`` is the one that the command line names.
@@ -57,7 +57,7 @@ def print_answers(console: Console, request: Request, rows: Sequence[Row], split
         print_warnings(console, model_warnings(request))
 
 
-def _table(request: Request, rows: Sequence[Row], split: Split | None) -> Table:
+def _table(request: Request, rows: Sequence[AnswerRow], split: Split | None) -> Table:
     """A row for each GPU type; below one that does not fit, the first remedy."""
     money, time = (Column(title, justify="right") for title in ("$/h", "ms/TOKEN"))
     budget = Column("BUDGET OF ONE GPU", max_width=BAR_CELLS)
@@ -76,7 +76,7 @@ def print_warnings(console: Console, warnings: Sequence[str]) -> None:
         console.print(f"Warning: {warning}", highlight=False, markup=False, style="yellow")
 
 
-def print_one(console: Console, request: Request, row: Row, split: Split | None) -> None:
+def print_one(console: Console, request: Request, row: AnswerRow, split: Split | None) -> None:
     """Print the terms of one GPU, the error band, the answers to the inverse questions, and the remedies."""
     if isinstance(row.answer, Sized):
         _print_figures(console, request, row, row.answer)
@@ -85,7 +85,7 @@ def print_one(console: Console, request: Request, row: Row, split: Split | None)
         print_warnings(console, warnings_of(request, row.answer))
 
 
-def _print_figures(console: Console, request: Request, row: Row, answer: Sized) -> None:
+def _print_figures(console: Console, request: Request, row: AnswerRow, answer: Sized) -> None:
     figures = answer.figures
     table = Table("TERM", Column("GiB", justify="right"), box=None)
     for segment in segments(figures):
@@ -115,7 +115,7 @@ def bar(figures: MemoryEstimate) -> Text:
     return Text.assemble(*cells)
 
 
-def _row(request: Request, row: Row) -> tuple[Any, ...]:
+def _row(request: Request, row: AnswerRow) -> tuple[Any, ...]:
     word, colour = _VERDICT[row.fit]
     split = row.answer.split
     cells = (

@@ -9,11 +9,11 @@ from typing import Any
 from plimsoll.cli.answers.advice import advice
 from plimsoll.cli.answers.cache_words import cache_document
 from plimsoll.cli.answers.limits import limits
-from plimsoll.cli.answers.rows import Answered, Row
+from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow
 from plimsoll.cli.answers.segments import segments
 from plimsoll.cli.answers.sentences import fit_by_law, floor_of, is_sure, warnings_of
 from plimsoll.cli.answers.steps import working_document
-from plimsoll.cli.changes.remedies import Remedy, all_remedies, first_remedy
+from plimsoll.cli.changes.remedies import RemedyAnswer, all_remedies, first_remedy
 from plimsoll.cli.split_words import split_document
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection
@@ -23,7 +23,7 @@ from plimsoll.placement.options.sizing import Sized
 from plimsoll.placement.places.warnings import doubt_sentence
 
 
-def documents_of(answer: Answered, *, why: bool = False) -> str:
+def documents_of(answer: AnsweredQuestion, *, why: bool = False) -> str:
     """Return the text of ``plimsoll estimate -o json``, without a line's end; with ``why`` every formula, too."""
     advised = advice(answer.question.request, answer.rows)
     documents = [
@@ -74,7 +74,7 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
     }
 
 
-def _remedies(answer: Answered, row: Row) -> Iterable[Remedy]:
+def _remedies(answer: AnsweredQuestion, row: AnswerRow) -> Iterable[RemedyAnswer]:
     """Return what the table shows: the first remedy if it does not fit, and all of them for a single GPU type."""
     asked = (answer.question.request, row.gpu, row.answer, answer.split)
     if is_sure(row.answer) or not (answer.is_alone or row.fit is Fit.NO):
@@ -85,7 +85,7 @@ def _remedies(answer: Answered, row: Row) -> Iterable[Remedy]:
     return () if first is None else (first,)
 
 
-def _costs(row: Row) -> dict[str, Any]:
+def _costs(row: AnswerRow) -> dict[str, Any]:
     """The price and the speed at the declared load; null if they are not known."""
     price, speed = row.gpu.price_in_force, row.speed
     return {

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from plimsoll.cli.cluster.teachers import Lessons, Taught, Teachers
 from plimsoll.cli.later import corrections_for, lessons_of
-from plimsoll.cli.questions.asked import Question
+from plimsoll.cli.questions.asked import EstimateQuestion
 from plimsoll.cli.questions.types import answers
 from plimsoll.domain.decisions.observations import Correction, EngineKind
 from plimsoll.domain.decisions.outcomes import Rejection
@@ -21,7 +21,7 @@ Answers = list[Sized | Rejection]
 _NOTHING = "No engine of this kind has taught anything: the estimate is that of the memory law alone."
 
 
-def learned_answers(question: Question, teachers: Teachers) -> tuple[Question, Answers]:
+def learned_answers(question: EstimateQuestion, teachers: Teachers) -> tuple[EstimateQuestion, Answers]:
     """Return the answers for each GPU type, and the question with the corrections and the notes on them.
 
     Raises:

@@ -14,7 +14,7 @@ from plimsoll.placement.options.sizing import Sized, fit_of
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MemoryLimits:
     """The answers of the memory law for one GPU type and split; None if nothing fits for sure."""
 
     request: Request
@@ -55,10 +55,10 @@ class Limits:
         return f"{tokens} (the model declares {declared:,})" if self.context.value == declared else tokens
 
 
-def limits(request: Request, answer: Sized) -> Limits:
+def limits(request: Request, answer: Sized) -> MemoryLimits:
     """Ask the memory law; this takes about fifty estimates."""
     asked = (request, answer.gpu, answer.split, fit_of)
-    return Limits(request, longest_context(*asked), most_sequences(*asked), widest_kv_precision(*asked))
+    return MemoryLimits(request, longest_context(*asked), most_sequences(*asked), widest_kv_precision(*asked))
 
 
 def _number(found: Largest | None) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.cli.questions.asked import Question
+from plimsoll.cli.questions.asked import EstimateQuestion
 from plimsoll.cli.questions.types import left_out
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.latency import Performance
@@ -26,7 +26,7 @@ _ORDER = (Fit.SURE, Fit.PROBABLE, Fit.NO)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AnswerRow:
     """One answer with US dollars an hour for one replica, and the replica's speed at the declared load.
 
     ``price`` is None if the type has no price, or if no engine would start. ``speed`` is None if it does not
@@ -51,7 +51,7 @@ class Row:
         return request.slo is None or not missed(request.slo, self.speed)
 
 
-def rows_of(request: Request, answers: Iterable[Sized | Rejection]) -> tuple[Row, ...]:
+def rows_of(request: Request, answers: Iterable[Sized | Rejection]) -> tuple[AnswerRow, ...]:
     """Return the answers in order.
 
     What fits for sure is first, what fits probably second: by price, types without one last, as placement prefers them.
@@ -62,16 +62,16 @@ def rows_of(request: Request, answers: Iterable[Sized | Rejection]) -> tuple[Row
     return tuple(sorted(rows, key=_key))
 
 
-def _row(request: Request, types: Mapping[str, GpuType], answer: Sized | Rejection) -> Row:
+def _row(request: Request, types: Mapping[str, GpuType], answer: Sized | Rejection) -> AnswerRow:
     if isinstance(answer, Rejection):
-        return Row(types[answer.gpu_type], answer, None, None)
+        return AnswerRow(types[answer.gpu_type], answer, None, None)
     gpu, split = answer.gpu, answer.split
     served = engine_of(request.engine.name).served_on(request, gpu)
     speed = None if answer.figures.fit is Fit.NO else speed_of(served, gpu, split, answer.settings)
-    return Row(gpu, answer, hourly_price(gpu, split), speed)
+    return AnswerRow(gpu, answer, hourly_price(gpu, split), speed)
 
 
-def _key(row: Row) -> tuple[int, int, Preference]:
+def _key(row: AnswerRow) -> tuple[int, int, Preference]:
     """Return the place of the fit, the bytes that are missing if it does not fit, and the preference."""
     if isinstance(row.answer, Rejection):
         return len(_ORDER), 0, (NO_PRICE, 0, 0, 0, row.gpu.name)
@@ -81,21 +81,21 @@ def _key(row: Row) -> tuple[int, int, Preference]:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredQuestion:
     """A question with its rows.
 
     ``shown`` are the rows of the table; ``excluded`` are the types that the manifest excludes, which only data names.
     ``split`` is the one that the user names. ``words`` are sentences about the excluded types.
     """
 
-    question: Question
-    shown: tuple[Row, ...]
-    excluded: tuple[Row, ...] = ()
+    question: EstimateQuestion
+    shown: tuple[AnswerRow, ...]
+    excluded: tuple[AnswerRow, ...] = ()
     split: Split | None = None
     words: tuple[str, ...] = ()
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[AnswerRow, ...]:
         """All rows, those of the table first."""
         return (*self.shown, *self.excluded)
 
@@ -111,10 +111,12 @@ class Answered:
 
 
 def answered(
-    question: Question, found: Sequence[Sized | Rejection], gpus: Sequence[str], split: Split | None
-) -> Answered:
+    question: EstimateQuestion, found: Sequence[Sized | Rejection], gpus: Sequence[str], split: Split | None
+) -> AnsweredQuestion:
     """Return the answers as sorted rows. ``gpus`` and ``split`` are what the user names."""
     # Without --gpu all types are checked: those that the manifest excludes would hide the others.
     kept, words = (found, ()) if gpus else left_out(question.request, found)
     excluded = [each for each in found if each not in kept]
-    return Answered(question, rows_of(question.request, kept), rows_of(question.request, excluded), split, tuple(words))
+    return AnsweredQuestion(
+        question, rows_of(question.request, kept), rows_of(question.request, excluded), split, tuple(words)
+    )

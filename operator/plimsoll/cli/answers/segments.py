@@ -13,7 +13,7 @@ MARGIN = TermName("margin", "margin")
 """The upper half of the error band. It is no term of the estimate, but it has a segment."""
 
 
-class Look(NamedTuple):
+class SegmentStyle(NamedTuple):
     """The letter and the colour of one segment. The letter makes a bar readable without colours too."""
 
     letter: str
@@ -25,17 +25,17 @@ class Segment(NamedTuple):
 
     name: TermName
     size_bytes: int
-    look: Look
+    look: SegmentStyle
 
 
 _LOOKS = {
-    WEIGHTS: Look("W", "blue"),
-    ADAPTERS: Look("L", "magenta"),
-    KV_CACHE: Look("K", "green"),
-    ACTIVATIONS: Look("A", "yellow"),
-    CUDA_GRAPHS: Look("G", "cyan"),
-    OVERHEAD: Look("O", "white"),
-    MARGIN: Look("m", "bright_black"),
+    WEIGHTS: SegmentStyle("W", "blue"),
+    ADAPTERS: SegmentStyle("L", "magenta"),
+    KV_CACHE: SegmentStyle("K", "green"),
+    ACTIVATIONS: SegmentStyle("A", "yellow"),
+    CUDA_GRAPHS: SegmentStyle("G", "cyan"),
+    OVERHEAD: SegmentStyle("O", "white"),
+    MARGIN: SegmentStyle("m", "bright_black"),
 }
 """The usual segments, which the legend always names. A term without a row gets the first free letter of its title."""
 
@@ -59,12 +59,12 @@ def legend(estimates: Iterable[MemoryEstimate]) -> str:
     return ", ".join(f"{letter} {name.title}" for name, letter in shown.items())
 
 
-def _looks(names: Iterable[TermName]) -> dict[TermName, Look]:
+def _looks(names: Iterable[TermName]) -> dict[TermName, SegmentStyle]:
     looks = dict(_LOOKS)
     for name in names:
         if name not in looks:
             taken = {look.letter for look in looks.values()}
-            looks[name] = Look(next(letter for letter in _letters(name) if letter not in taken), _OTHER_COLOUR)
+            looks[name] = SegmentStyle(next(letter for letter in _letters(name) if letter not in taken), _OTHER_COLOUR)
     return looks
 
 

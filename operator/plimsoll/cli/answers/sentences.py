@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from plimsoll.cli.answers.cache_words import NO_CACHE, cache_sentence
 from plimsoll.cli.answers.limits import limits
-from plimsoll.cli.answers.rows import Row
+from plimsoll.cli.answers.rows import AnswerRow
 from plimsoll.cli.changes.remedies import all_remedies
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Option, Rejection, Split, Target
 from plimsoll.domain.models.model import ModelFacts, Task
@@ -166,7 +166,7 @@ def _limits(request: Request, answer: Sized) -> Iterator[str]:
     yield from found.sentences()
 
 
-def costs(row: Row) -> Iterator[str]:
+def costs(row: AnswerRow) -> Iterator[str]:
     """The price, and the speed at the declared load; or that they are not known."""
     price, speed, gpus = row.gpu.price_in_force, row.speed, row.answer.split.gpus
     if row.fit is Fit.NO:
@@ -183,7 +183,7 @@ def costs(row: Row) -> Iterator[str]:
         yield f"Speed at the declared load: {figure}, first token after {speed.ttft_seconds:.2f} s."
 
 
-def remedy_lines(request: Request, row: Row, split: Split | None) -> Iterator[str]:
+def remedy_lines(request: Request, row: AnswerRow, split: Split | None) -> Iterator[str]:
     """Yield the changes that would make it fit, if it does not fit for sure."""
     if is_sure(row.answer):
         return

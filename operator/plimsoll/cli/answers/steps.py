@@ -10,7 +10,7 @@ from plimsoll.domain.decisions.terms import Term
 from plimsoll.placement.options.sizing import Sized
 
 
-class Step(NamedTuple):
+class FormulaRow(NamedTuple):
     """One row: a label, a formula with its numbers, and bytes. Rows of a term add up to the total that follows them."""
 
     label: str
@@ -29,28 +29,28 @@ def working_document(answer: Sized | Rejection) -> list[dict[str, Any]]:
     ]
 
 
-def steps(answer: Sized) -> tuple[Step, ...]:
+def steps(answer: Sized) -> tuple[FormulaRow, ...]:
     """Return the steps for the stage that runs out of memory first."""
     figures, percent = answer.figures, answer.settings.gpu_memory_utilization_percent
     return (
-        Step("budget", f"{figures.usable_bytes:,} B usable x {percent} %", figures.budget_bytes, is_total=True),
+        FormulaRow("budget", f"{figures.usable_bytes:,} B usable x {percent} %", figures.budget_bytes, is_total=True),
         *(step for term in figures.summands for step in _term_steps(term)),
         *_totals(figures),
     )
 
 
-def _term_steps(term: Term) -> Iterator[Step]:
+def _term_steps(term: Term) -> Iterator[FormulaRow]:
     derivation = term.derive()
     for line in derivation.lines:
-        yield Step(f"  {line.label}", line.formula, line.size_bytes)
-    yield Step(term.name.title, derivation.formula, term.size_bytes, is_total=True)
+        yield FormulaRow(f"  {line.label}", line.formula, line.size_bytes)
+    yield FormulaRow(term.name.title, derivation.formula, term.size_bytes, is_total=True)
 
 
-def _totals(figures: MemoryEstimate) -> Iterator[Step]:
+def _totals(figures: MemoryEstimate) -> Iterator[FormulaRow]:
     needed = " + ".join(term.name.title for term in figures.summands)
     tokens = f"{figures.kv_capacity_low_tokens:,} to {figures.kv_capacity_high_tokens:,}"
-    yield Step("needed", needed, figures.expected_bytes, is_total=True)
-    yield Step("margin", "upper half of the error band, to be sure", figures.margin_bytes, is_total=True)
-    yield Step("left for KV", "budget - all other terms", figures.available_kv_bytes, is_total=True)
-    yield Step("KV tokens", f"{figures.kv_capacity_tokens:,} ({tokens})")
-    yield Step("outside", "CUDA and NCCL, outside the budget and in no sum", figures.outside_bytes, is_total=True)
+    yield FormulaRow("needed", needed, figures.expected_bytes, is_total=True)
+    yield FormulaRow("margin", "upper half of the error band, to be sure", figures.margin_bytes, is_total=True)
+    yield FormulaRow("left for KV", "budget - all other terms", figures.available_kv_bytes, is_total=True)
+    yield FormulaRow("KV tokens", f"{figures.kv_capacity_tokens:,} ({tokens})")
+    yield FormulaRow("outside", "CUDA and NCCL, outside the budget and in no sum", figures.outside_bytes, is_total=True)

@@ -26,7 +26,7 @@ LEAST_CONTEXT = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RequestChange:
     """One change of a request: in words, as the command line writes it, and in fewer words for a table.
 
     ``checkpoint`` is the name of another checkpoint to ask about.
@@ -39,7 +39,7 @@ class Change:
     checkpoint: str | None = None
 
 
-def other_numbers(asked: Request, *, runs: bool) -> Iterator[Change]:
+def other_numbers(asked: Request, *, runs: bool) -> Iterator[RequestChange]:
     """Yield other formats of weights and cache. ``runs`` says whether the GPU has what the asked ones need.
 
     What engines reported holds for the formats of today, and is left out.
@@ -49,24 +49,26 @@ def other_numbers(asked: Request, *, runs: bool) -> Iterator[Change]:
         yield _in_fp16(fresh)
     yield from _published(fresh)
     if not asked.precision.is_quantized:
-        yield Change("fp8 weights", "--precision fp8", replace(fresh, precision=Precision.FP8))
+        yield RequestChange("fp8 weights", "--precision fp8", replace(fresh, precision=Precision.FP8))
     yield from narrow_cache(fresh)
 
 
-def _in_fp16(asked: Request) -> Change:
+def _in_fp16(asked: Request) -> RequestChange:
     """Return the other 16-bit type, which cards before Ampere compute too. A cache in bf16 follows."""
     is_bf16 = asked.kv_precision is KvPrecision.BF16
     cache = KvPrecision.FP16 if is_bf16 else asked.kv_precision
-    return Change("fp16 weights", "--precision fp16", replace(asked, precision=Precision.FP16, kv_precision=cache))
+    return RequestChange(
+        "fp16 weights", "--precision fp16", replace(asked, precision=Precision.FP16, kv_precision=cache)
+    )
 
 
-def narrow_cache(asked: Request) -> Iterator[Change]:
+def narrow_cache(asked: Request) -> Iterator[RequestChange]:
     """Yield a cache of half the bits, if it has 16."""
     if asked.kv_precision in WIDE:
-        yield Change("an fp8 KV cache", "--kv-precision fp8", replace(asked, kv_precision=KvPrecision.FP8))
+        yield RequestChange("an fp8 KV cache", "--kv-precision fp8", replace(asked, kv_precision=KvPrecision.FP8))
 
 
-def _published(asked: Request) -> Iterator[Change]:
+def _published(asked: Request) -> Iterator[RequestChange]:
     """Yield the catalogued checkpoints of the same model with smaller weights, the largest first."""
     if asked.model.source is FactsSource.INLINE:
         return
@@ -76,10 +78,10 @@ def _published(asked: Request) -> Iterator[Change]:
     yield from (each for size, each in sorted(sizes, key=lambda pair: (-pair[0], pair[1].words)) if size < today)
 
 
-def _checkpoint(facts: ModelFacts, asked: Request) -> Change:
+def _checkpoint(facts: ModelFacts, asked: Request) -> RequestChange:
     precision = facts.checkpoint.precision
     model = engine_of(asked.engine.name).loaded(facts, asked.engine)
-    return Change(
+    return RequestChange(
         words=f"the {precision.value} checkpoint {facts.name}",
         option="",
         request=replace(asked, model=model, precision=precision),
@@ -93,23 +95,23 @@ def shortest_context(request: Request) -> int:
     return max(LEAST_CONTEXT, request.shape.expected_tokens or 0)
 
 
-def with_requests(request: Request, count: int) -> Change:
+def with_requests(request: Request, count: int) -> RequestChange:
     """Return the change to this many requests at the same time."""
     shape = replace(request.shape, concurrency=count)
-    return Change(counted(f"{count:,}", "request"), f"--concurrency {count}", replace(request, shape=shape))
+    return RequestChange(counted(f"{count:,}", "request"), f"--concurrency {count}", replace(request, shape=shape))
 
 
-def with_sequences(request: Request, count: int) -> Change:
+def with_sequences(request: Request, count: int) -> RequestChange:
     """Return the change of the number of sequences that a manifest or a command fixes."""
     option = f"--max-num-seqs {count}"
     words = f"at most {count:,} sequences" if request.engine.own_defaults else f"spec.engine.maxSequences {count}"
-    return Change(words, option, request.limited(StepLimits(sequences=count)))
+    return RequestChange(words, option, request.limited(StepLimits(sequences=count)))
 
 
-def with_context(request: Request, tokens: int) -> Change:
+def with_context(request: Request, tokens: int) -> RequestChange:
     """Return the change to this context in tokens."""
     shape = replace(request.shape, context_tokens=tokens)
-    return Change(f"a context of {tokens:,}", f"--context {tokens}", replace(request, shape=shape))
+    return RequestChange(f"a context of {tokens:,}", f"--context {tokens}", replace(request, shape=shape))
 
 
 STEPS = (4096, 3072, 2048, 1024, 512)
@@ -119,18 +121,18 @@ MOST_PERCENT = 98
 """The largest share of a GPU that a manifest may give an engine."""
 
 
-def with_step(asked: Request, tokens: int) -> Change:
+def with_step(asked: Request, tokens: int) -> RequestChange:
     """Return the change to steps of so many tokens: long prompts take more steps."""
     return _changed(asked.limited(StepLimits(tokens)), f"steps of {tokens:,} tokens", f"--batched-tokens {tokens}")
 
 
-def with_share(asked: Request, percent: int) -> Change:
+def with_share(asked: Request, percent: int) -> RequestChange:
     """Return the change to this share of each GPU."""
     words = f"{percent} % of each GPU"
     return _changed(asked, words, f"--utilization {percent}", gpu_memory_utilization_percent=percent)
 
 
-def other_engines(asked: Request, gpu: GpuType) -> Iterator[Change]:
+def other_engines(asked: Request, gpu: GpuType) -> Iterator[RequestChange]:
     """Yield the engine's other model runner, and the usual release if another one is asked for."""
     engine = engine_of(asked.engine.name)
     other = engine.other_runner(asked, gpu)
@@ -144,7 +146,7 @@ def other_engines(asked: Request, gpu: GpuType) -> Iterator[Change]:
         yield _changed(asked, f"release {usual}", f"--engine {usual}", version=usual)
 
 
-def fewer_features(asked: Request) -> Iterator[Change]:
+def fewer_features(asked: Request) -> Iterator[RequestChange]:
     """Yield the engine without CUDA graphs, without its tower, and without drafts: it gets slower, or does less."""
     engine = asked.engine
     if engine.cache_bytes is not None or engine.cache_blocks is not None:
@@ -161,7 +163,7 @@ def fewer_features(asked: Request) -> Iterator[Change]:
         yield _changed(asked, "no speculative decoding (leave --speculate out)", "", speculation=None)
 
 
-def _changed(asked: Request, words: str, option: str, *, brief: str = "", **fields: Any) -> Change:
+def _changed(asked: Request, words: str, option: str, *, brief: str = "", **fields: Any) -> RequestChange:
     """Return a change of the engine. Lessons and failures of engines with other flags are left out."""
     fresh = replace(asked, observed=(), failed_starts=(), corrections=())
-    return Change(words, option, replace(fresh, engine=replace(asked.engine, **fields)), brief)
+    return RequestChange(words, option, replace(fresh, engine=replace(asked.engine, **fields)), brief)

@@ -16,7 +16,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.changes.changes import (
     MOST_PERCENT,
     STEPS,
-    Change,
+    RequestChange,
     fewer_features,
     narrow_cache,
     other_engines,
@@ -50,10 +50,10 @@ _FAR_ABOVE = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
+class RemedyAnswer:
     """One change, or several together, and the answer with them, which fits for sure."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[RequestChange, ...]
     answer: Sized
 
     @property
@@ -137,7 +137,7 @@ class _Question:
 
 def remedies(
     request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None, *, at_length: bool = True
-) -> Iterator[Remedy]:
+) -> Iterator[RemedyAnswer]:
     """Yield remedies in the order of their cost. Several changes together come only if fewer are not enough.
 
     Args:
@@ -171,12 +171,14 @@ def _pinned(request: Request, answer: Sized | Rejection) -> Request:
     return request.limited(answer.settings.limits)
 
 
-def first_remedy(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> Remedy | None:
+def first_remedy(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> RemedyAnswer | None:
     """Return the first remedy; None if nothing that is tried is enough."""
     return next(remedies(request, gpu, answer, split, at_length=False), None)
 
 
-def all_remedies(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> tuple[Remedy, ...]:
+def all_remedies(
+    request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None
+) -> tuple[RemedyAnswer, ...]:
     """Return the first :data:`MOST_REMEDIES` remedies, and after them the cheapest other GPU that holds the load."""
     found = tuple(islice(remedies(request, gpu, answer, split), MOST_REMEDIES))
     if isinstance(answer, Rejection) and answer.reason in WISHED:
@@ -196,15 +198,15 @@ def _is_hopeful(asked: Request, question: _Question) -> bool:
 class _Way(NamedTuple):
     """Changes that are made already, and the request with them."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[RequestChange, ...]
     request: Request
 
-    def then(self, change: Change) -> _Way:
+    def then(self, change: RequestChange) -> _Way:
         """Return the way with one more change."""
         return _Way((*self.changes, change), change.request)
 
 
-_Step = Callable[[_Way, _Question], Iterator[Remedy]]
+_Step = Callable[[_Way, _Question], Iterator[RemedyAnswer]]
 
 
 def _stages(asked: Request, question: _Question) -> Iterator[Iterable[tuple[_Way, _Step]]]:
@@ -226,7 +228,7 @@ def _narrower(ways: Sequence[_Way]) -> list[_Way]:
     return [way.then(change) for way in ways for change in narrow_cache(way.request)]
 
 
-def _other_flags(asked: Request, question: _Question, answer: Sized | Rejection) -> Iterator[Remedy]:
+def _other_flags(asked: Request, question: _Question, answer: Sized | Rejection) -> Iterator[RemedyAnswer]:
     """Yield single flags of the engine with which it fits on the split that was asked about."""
     if not isinstance(answer, Sized):
         return
@@ -239,14 +241,14 @@ def _other_flags(asked: Request, question: _Question, answer: Sized | Rejection)
         yield from _single(change, here)
 
 
-def _smaller_steps(asked: Request, question: _Question, today: int) -> Iterator[Remedy]:
+def _smaller_steps(asked: Request, question: _Question, today: int) -> Iterator[RemedyAnswer]:
     """Yield smaller steps, the largest first. The engine may need a larger one than is asked for."""
     for tokens in STEPS:
         found = _single(with_step(asked, tokens), question) if tokens < today else ()
         yield from (each for each in found if each.answer.settings.limits.step_tokens == tokens)
 
 
-def _larger_share(asked: Request, question: _Question) -> Iterator[Remedy]:
+def _larger_share(asked: Request, question: _Question) -> Iterator[RemedyAnswer]:
     shares = range(asked.engine.gpu_memory_utilization_percent + 1, MOST_PERCENT + 1)
     first = bisect_left(
         shares, 1, key=lambda percent: int(question.fitting(with_share(asked, percent).request) is not None)
@@ -256,7 +258,7 @@ def _larger_share(asked: Request, question: _Question) -> Iterator[Remedy]:
         yield from (each for each in found if each.answer.settings.gpu_memory_utilization_percent == shares[first])
 
 
-def _other_gpu(asked: Request, than: GpuType) -> Iterator[Remedy]:
+def _other_gpu(asked: Request, than: GpuType) -> Iterator[RemedyAnswer]:
     """Yield the cheapest GPU type that is sold for servers and holds the load as it is, with its price."""
     found: list[tuple[Decimal, Sized]] = []
     for gpu in load_gpu_types():
@@ -269,10 +271,10 @@ def _other_gpu(asked: Request, than: GpuType) -> Iterator[Remedy]:
     if found:
         price, sized = min(found, key=lambda pair: pair[0])
         words = f"{sized.gpu.name} at ${price:.2f} an hour"
-        yield Remedy((Change(words, f"--gpu {sized.gpu.name}", asked),), sized)
+        yield RemedyAnswer((RequestChange(words, f"--gpu {sized.gpu.name}", asked),), sized)
 
 
-def _fewer_sequences(asked: Request, question: _Question) -> Iterator[Remedy]:
+def _fewer_sequences(asked: Request, question: _Question) -> Iterator[RemedyAnswer]:
     """Yield a lower number of sequences, if the manifest fixes more than the load has."""
     fixed = asked.engine.limits.sequences
     if fixed <= asked.shape.concurrency:
@@ -287,27 +289,27 @@ def _fewer_sequences(asked: Request, question: _Question) -> Iterator[Remedy]:
         yield from _single(with_sequences(asked, fewer), question)
 
 
-def _single(change: Change, question: _Question) -> Iterator[Remedy]:
+def _single(change: RequestChange, question: _Question) -> Iterator[RemedyAnswer]:
     return _checked(_Way((change,), change.request), question)
 
 
-def _checked(way: _Way, question: _Question) -> Iterator[Remedy]:
+def _checked(way: _Way, question: _Question) -> Iterator[RemedyAnswer]:
     found = question.fitting(way.request)
     if found is not None:
-        yield Remedy(way.changes, found)
+        yield RemedyAnswer(way.changes, found)
 
 
-def _more_gpus(way: _Way, question: _Question) -> Iterator[Remedy]:
+def _more_gpus(way: _Way, question: _Question) -> Iterator[RemedyAnswer]:
     """Yield another split, if the command line names one that is too small."""
     if question.split is None:
         return
     found = _Question(question.gpu, None).fitting(way.request)
     if found is not None and found.split != question.split:
-        change = Change(split_words(found.split), split_options(found.split), way.request)
-        yield Remedy(way.then(change).changes, found)
+        change = RequestChange(split_words(found.split), split_options(found.split), way.request)
+        yield RemedyAnswer(way.then(change).changes, found)
 
 
-def _smaller_load(way: _Way, question: _Question) -> Iterator[Remedy]:
+def _smaller_load(way: _Way, question: _Question) -> Iterator[RemedyAnswer]:
     """Yield fewer requests, and a shorter context, each alone."""
     request, shape = way.request, way.request.shape
     if shape.concurrency > 1 and question.fitting(with_requests(request, 1).request) is not None:
@@ -317,11 +319,11 @@ def _smaller_load(way: _Way, question: _Question) -> Iterator[Remedy]:
     yield from _shorter(way, question)
 
 
-def _much_smaller_load(way: _Way, question: _Question) -> Iterator[Remedy]:
+def _much_smaller_load(way: _Way, question: _Question) -> Iterator[RemedyAnswer]:
     return _shorter(way.then(with_requests(way.request, 1)), question)
 
 
-def _shorter(way: _Way, question: _Question) -> Iterator[Remedy]:
+def _shorter(way: _Way, question: _Question) -> Iterator[RemedyAnswer]:
     """Yield a shorter context, if one that is long enough fits."""
     request, shortest = way.request, shortest_context(way.request)
     if request.shape.context_tokens <= shortest or question.fitting(with_context(request, shortest).request) is None:

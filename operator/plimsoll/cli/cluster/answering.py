@@ -23,7 +23,7 @@ _CONTENT = ("summary", "reason", "bill")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProposalAnswer:
     """An answer to a proposal: ``verdict`` is approve or reject. ``proposal`` is an id; None for the only one."""
 
     verdict: str
@@ -33,7 +33,7 @@ class Answer:
     reason: str | None = None
 
 
-def meant(answer: Answer, namespace: str, proposals: Sequence[Body]) -> Body:
+def meant(answer: ProposalAnswer, namespace: str, proposals: Sequence[Body]) -> Body:
     """Return the proposal that the answer is about.
 
     Raises:
@@ -68,7 +68,7 @@ def described(proposal: Body) -> str:
     return f"{summary}, {reason}, $/h {costs}"
 
 
-def approval(answer: Answer, proposal: Body, namespace: str, by: str) -> dict[str, Any]:
+def approval(answer: ProposalAnswer, proposal: Body, namespace: str, by: str) -> dict[str, Any]:
     """Return the PlacementApproval. It ends with its deployment, of which the proposal has the uid."""
     head = proposal["metadata"]
     owners = [
@@ -94,7 +94,7 @@ def approval(answer: Answer, proposal: Body, namespace: str, by: str) -> dict[st
     }
 
 
-def confirmation(answer: Answer, proposal: Body, key: ObjectKey, by: str) -> str:
+def confirmation(answer: ProposalAnswer, proposal: Body, key: ObjectKey, by: str) -> str:
     """Return what was done, and how to follow it."""
     word = "approved" if answer.verdict == "approve" else "rejected"
     look = f"kubectl get {APPROVAL_PLURAL} {key.name} -n {key.namespace} -o wide"

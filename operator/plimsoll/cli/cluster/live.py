@@ -20,8 +20,8 @@ from plimsoll.app.exports.replaying import replay as replay_wishes
 from plimsoll.app.exports.replaying import replay_capacity as replay_wish
 from plimsoll.app.review.measuring import measure as measure_wish
 from plimsoll.app.review.reviewing import review as review_wishes
-from plimsoll.app.review.values import Means, Measured, Review, Wish
-from plimsoll.cli.cluster.answering import Answer, approval, confirmation, meant
+from plimsoll.app.review.values import DeploymentWish, Means, Measured, Review
+from plimsoll.cli.cluster.answering import ProposalAnswer, approval, confirmation, meant
 from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -52,7 +52,7 @@ def answered(asking: Coroutine[Any, Any, T]) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveCluster:
     """A cluster as this user reaches it."""
 
     access: ClusterAccess
@@ -61,11 +61,11 @@ class Live:
         async with Cluster(self.access.file, self.access.context) as cluster:
             return await work(cluster)
 
-    def review(self, wishes: Sequence[Wish], means: Means) -> Review:
+    def review(self, wishes: Sequence[DeploymentWish], means: Means) -> Review:
         """The operator's decision if these objects were applied."""
         return _noted(self._ask(lambda cluster: review_wishes(cluster, wishes, means)))
 
-    def measure(self, wish: Wish, means: Means) -> Measured:
+    def measure(self, wish: DeploymentWish, means: Means) -> Measured:
         """How many more replicas of an object fit after the operator's decisions."""
         return _noted(self._ask(lambda cluster: measure_wish(cluster, wish, means)))
 
@@ -91,7 +91,7 @@ class Live:
         except (SourceUnavailable, ClusterRefused) as error:
             raise SourceUnavailable(f"{error}. {_which(self.access)}") from error
 
-    def answer_proposal(self, answer: Answer) -> str:
+    def answer_proposal(self, answer: ProposalAnswer) -> str:
         """Create a PlacementApproval in this user's name. Return what was done.
 
         Raises:
@@ -114,12 +114,12 @@ def _noted(asking: Coroutine[Any, Any, T]) -> T:
     return answered(asking)
 
 
-def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
+def replay(stored: Export, wishes: Sequence[DeploymentWish], means: Means) -> Review:
     """The operator's decision on a snapshot if these objects had been applied."""
     return _noted(replay_wishes(stored, wishes, means))
 
 
-def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
+def replay_capacity(stored: Export, wish: DeploymentWish, means: Means) -> Measured:
     """How many more replicas of an object fitted on a snapshot."""
     return _noted(replay_wish(stored, wish, means))
 
@@ -142,7 +142,7 @@ def _namespace_of_pod() -> str:
 
 
 async def put_answer(
-    cluster: Cluster, answer: Answer, proposal: Mapping[str, Any], namespace: str
+    cluster: Cluster, answer: ProposalAnswer, proposal: Mapping[str, Any], namespace: str
 ) -> tuple[ObjectKey, str]:
     """Create the PlacementApproval that answers a proposal in this user's own name. Return it, and the name.
 

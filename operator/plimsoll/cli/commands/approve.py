@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from plimsoll.cli.cluster.answering import Answer
+from plimsoll.cli.cluster.answering import ProposalAnswer
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.later import cluster_of
 
@@ -26,7 +26,7 @@ def answering(verdict: str, purpose: str) -> click.Command:
         kubeconfig: str | None,
         context: str | None,
     ) -> None:
-        answer = Answer(verdict, name, namespace, proposal, reason)
+        answer = ProposalAnswer(verdict, name, namespace, proposal, reason)
         click.echo(cluster_of(ClusterAccess(kubeconfig, context)).answer_proposal(answer))
 
     return command

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from plimsoll.app.review.values import Means, Measured, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Measured
 from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with_cluster
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import OR_FLEET, cluster_of, default_namespace, replay_capacity
 from plimsoll.cli.plans.capacity import Subject, capacity_document, located, measure_offline, print_capacity
 from plimsoll.cli.plans.tables import print_document
 from plimsoll.cli.process import EXIT_PLACED, EXIT_UNPLACED
-from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types
 from plimsoll.cli.reading.documents import no_effect_note
@@ -79,8 +79,8 @@ def command(
     refuse_second_stdin(f=[file or ""], fleet=[fleet or ""], snapshot=[snapshot or ""], prices=[prices or ""])
     refuse_two_sources(fleet, snapshot, ClusterAccess(kubeconfig, context))
     meant = meant_types(gpus, every=True)
-    asked = Asked(context=context_length, gpus=meant.types, **options)
-    if file is not None and (asked != Asked() or tp is not None):
+    asked = TypedOptions(context=context_length, gpus=meant.types, **options)
+    if file is not None and (asked != TypedOptions() or tp is not None):
         raise click.UsageError("The options of a model go with MODEL; with -f, write them into the manifest.")
     subject = Subject(model, file, asked, tp)
     if fleet is not None:
@@ -102,6 +102,6 @@ def _measured(
 ) -> Measured:
     if snapshot is not None:
         found = located(subject, namespace or "default")
-        return replay_capacity(snapshot_from(snapshot), Wish(found.where, found.body), means)
+        return replay_capacity(snapshot_from(snapshot), DeploymentWish(found.where, found.body), means)
     found = located(subject, namespace or default_namespace(access.file, access.context))
-    return cluster_of(access, OR_FLEET).measure(Wish(found.where, found.body), means)
+    return cluster_of(access, OR_FLEET).measure(DeploymentWish(found.where, found.body), means)

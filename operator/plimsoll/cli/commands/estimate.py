@@ -10,10 +10,10 @@ import click
 from plimsoll.cli.answers.bars import print_answers, print_one, print_working
 from plimsoll.cli.answers.estimate_json import documents_of
 from plimsoll.cli.answers.learned import learned_answers
-from plimsoll.cli.answers.rows import Answered, answered
+from plimsoll.cli.answers.rows import AnsweredQuestion, answered
 from plimsoll.cli.cluster.teachers import Teachers, with_teachers
 from plimsoll.cli.later import command_of_file, manifest_question
-from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types, named
@@ -109,7 +109,7 @@ def command(
     """
     meant = meant_types(gpus)
     split = None if tp is None else Split(tp, pp, dp, expert_parallel=ep or dp > 1)
-    asked = Asked(gpus=meant.types, split=split, **options)
+    asked = TypedOptions(gpus=meant.types, split=split, **options)
     if tp is None and (pp > 1 or ep or dp > 1):
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     question = _question(words, filename, asked)
@@ -124,7 +124,7 @@ def command(
         _show_answers(answer, why=why)
 
 
-def _question(words: tuple[str, ...], filename: str | None, asked: Asked) -> Question:
+def _question(words: tuple[str, ...], filename: str | None, asked: TypedOptions) -> EstimateQuestion:
     model = words[0] if len(words) == 1 else None
     if filename is not None:
         if len(words) > 1:
@@ -145,7 +145,7 @@ def _question(words: tuple[str, ...], filename: str | None, asked: Asked) -> Que
     return replace(question, notes=(*source.notes, *question.notes), gpus=asked.gpus, split=asked.split)
 
 
-def _with_defaults(answer: Answered) -> Answered:
+def _with_defaults(answer: AnsweredQuestion) -> AnsweredQuestion:
     """Name the settings that a command leaves to its engine. They differ between GPU types."""
     question, rows = answer.question, answer.shown
     if not question.request.engine.own_defaults:
@@ -171,7 +171,7 @@ def _alone(stages: int, engines: int, *, ep: bool) -> tuple[str, object]:
     return ("--dp", engines) if engines > 1 else ("--pp", stages)
 
 
-def _show_answers(answer: Answered, *, why: bool) -> None:
+def _show_answers(answer: AnsweredQuestion, *, why: bool) -> None:
     request, rows = answer.question.request, answer.shown
     console = screen()
     print_answers(console, request, rows, answer.split)

@@ -9,7 +9,7 @@ import click
 from plimsoll.cli.later import saved_observation
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.screen import screen
-from plimsoll.cli.starts.logged_start import MOST_BYTES, MOST_LINES, LogFile, Named, logged_start
+from plimsoll.cli.starts.logged_start import MOST_BYTES, MOST_LINES, LogFile, NamedStart, logged_start
 from plimsoll.cli.starts.start_answers import lesson_document, print_lesson
 from plimsoll.cli.starts.start_lesson import Lesson, lesson_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
@@ -40,7 +40,7 @@ def command(
     For example: kubectl logs POD | plimsoll learn - --gpu h100-sxm-80gb
     """
     file = LogFile(log)
-    start = logged_start(_read(file), Named(model, gpu, engine, utilization))
+    start = logged_start(_read(file), NamedStart(model, gpu, engine, utilization))
     lesson = lesson_of(start)
     notes = [*start.notes, *_cut_note(file)]
     if save is not None:

@@ -17,9 +17,9 @@ from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with
 from plimsoll.cli.cluster.teachers import Lessons, Teachers
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import lessons_of
-from plimsoll.cli.planning import Outcome, Planned, appraisal_of
+from plimsoll.cli.planning import Planned, PlannedStatus, appraisal_of
 from plimsoll.cli.plans.fleet_review import fleet_file
-from plimsoll.cli.plans.live_plan import Wanted, exit_status, plan_file, plan_live, plan_stored
+from plimsoll.cli.plans.live_plan import LivePlanOptions, exit_status, plan_file, plan_live, plan_stored
 from plimsoll.cli.plans.markdown import plan_markdown
 from plimsoll.cli.plans.tables import (
     print_appraisal,
@@ -132,7 +132,7 @@ def command(
     _refuse_observations(observations, fleet, changes)
     is_asked = fleet is None and (bool(changes) or (not files and bool(snapshot)))
     manifests = _manifests(files, namespace, recursive=recursive, may_be_empty=is_asked)
-    wanted = Wanted(namespace, prices, changes, dry_run, what_if_notes(what_if))
+    wanted = LivePlanOptions(namespace, prices, changes, dry_run, what_if_notes(what_if))
     if snapshot is not None:
         sys.exit(plan_stored(manifests, snapshot_from(snapshot), wanted, output))
     if fleet is None:
@@ -245,7 +245,7 @@ def _print_plan(printed: Sequence[Any], form: str, fleet: Fleet) -> None:
         print_document(form, printed)
 
 
-def _show_plan(outcomes: Sequence[Outcome], fleet: Fleet) -> None:
+def _show_plan(outcomes: Sequence[PlannedStatus], fleet: Fleet) -> None:
     console = screen()
     print_plan(console, outcomes)
     for outcome in outcomes:

@@ -14,7 +14,7 @@ from rich.table import Table
 from plimsoll.cli.prices.price_files import priced_types, read_prices
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
 from plimsoll.cli.screen import say, screen
-from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Market, Price
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType, MarketOffers, Price
 from plimsoll.domain.public_words import PriceDoubt
 from plimsoll.domain.units import format_price
 from plimsoll.facts.prices.remarks import OLDEST_DAYS, PriceRemark, remarks_on
@@ -141,7 +141,7 @@ def _usd(gpu: GpuType) -> float:
 
 def _evidence(price: Price) -> tuple[str, str, str, str]:
     """Return offers, voters, date and source, the figures of spot behind those on demand."""
-    both = (price.market or Market(), (price.spot.market if price.spot is not None else None) or Market())
+    both = (price.market or MarketOffers(), (price.spot.market if price.spot is not None else None) or MarketOffers())
     offers = _pair(*(each.offers for each in both))
     voters = _pair(*(each.voters for each in both))
     newest = both[0].last
@@ -166,7 +166,7 @@ def _remarks(gpu: GpuType, remarks: Iterable[PriceRemark]) -> str:
 
 
 def _document(gpu: GpuType, capacity: CapacityType, price: Price) -> dict[str, Any]:
-    market = price.market or Market()
+    market = price.market or MarketOffers()
     return {
         "gpuType": gpu.name,
         "capacityType": capacity.value,

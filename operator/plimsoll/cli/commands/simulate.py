@@ -16,7 +16,7 @@ from rich.table import Table
 
 from plimsoll import __version__
 from plimsoll.cli.later import manifest_question
-from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, Asked
+from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types, named
@@ -29,7 +29,7 @@ from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.sizing import Sized
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
-from plimsoll.simulation.result import Moment, SimulationResult, Spread, clock, evenly
+from plimsoll.simulation.result import Moment, SimulationResult, TimePercentiles, clock, evenly
 from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS, SimulationRun, kind_of_replica
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.workload import PRESETS, Workload, preset
@@ -173,7 +173,7 @@ def workload_of(asked: Simulated) -> Workload:
 
 def _placed(asked: Simulated, workload: Workload) -> tuple[Request, Sized]:
     split = None if asked.tp is None else Split(asked.tp)
-    options = Asked(
+    options = TypedOptions(
         context=asked.context or _context(workload), concurrency=asked.concurrency, engine=asked.engine, split=split
     )
     source = named(asked.model)
@@ -247,7 +247,7 @@ def _totals_line(result: SimulationResult) -> str:
     )
 
 
-def _times(spread: Spread | None) -> str:
+def _times(spread: TimePercentiles | None) -> str:
     if spread is None:
         return "unknown"
     return f"{spread.median * _MILLISECONDS:,.0f} / {spread.p95 * _MILLISECONDS:,.0f} ms"
@@ -330,7 +330,7 @@ def _moment(moment: Moment) -> dict[str, Any]:
     }
 
 
-def _spread(spread: Spread | None) -> dict[str, float] | None:
+def _spread(spread: TimePercentiles | None) -> dict[str, float] | None:
     if spread is None:
         return None
     return {"median": round(spread.median, _DIGITS), "p95": round(spread.p95, _DIGITS)}

@@ -18,7 +18,7 @@ from plimsoll.cli.context import Models, prices_from
 from plimsoll.cli.planning import filled_in, request_of
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.tables import print_left_out
-from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.estimate import manifest_of
 from plimsoll.cli.reading.documents import (
     Located,
@@ -49,7 +49,7 @@ class Subject:
 
     model: str | None
     file: str | None
-    asked: Asked
+    asked: TypedOptions
     tensor_parallel: int | None = None
 
 

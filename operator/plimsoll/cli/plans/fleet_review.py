@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.review.comparing import are_restarted, compared
 from plimsoll.app.review.hypothetical import after_changes, with_fields
-from plimsoll.app.review.values import Decided, Place, Review, WhatIf, Wish
+from plimsoll.app.review.values import DecidedDeployment, DeploymentWish, PricedReplicas, Review, WhatIf
 from plimsoll.cli.planning import Planned, plan_located
 from plimsoll.cli.prices.price_files import priced_types
 from plimsoll.cli.reading.documents import FleetObjects, Sourced, load_fleet_objects
@@ -114,7 +114,7 @@ _NOTE = (
 
 
 def review_on(
-    file: FleetFile, groups: Sequence[NodeGroup], wishes: Sequence[Wish], changes: Sequence[WhatIf]
+    file: FleetFile, groups: Sequence[NodeGroup], wishes: Sequence[DeploymentWish], changes: Sequence[WhatIf]
 ) -> Review:
     """Return the difference that changes make to a plan. All objects of the user's files are planned anew.
 
@@ -134,9 +134,9 @@ def _key(entry: Planned) -> ObjectKey:
     return entry.decision.request.key
 
 
-def _decided(entry: Planned, earlier: Planned | None) -> Decided:
+def _decided(entry: Planned, earlier: Planned | None) -> DecidedDeployment:
     manifests = entry.objects()
-    return Decided(
+    return DecidedDeployment(
         key=_key(entry),
         before=() if earlier is None else _places(earlier),
         after=_places(entry),
@@ -147,14 +147,14 @@ def _decided(entry: Planned, earlier: Planned | None) -> Decided:
     )
 
 
-def _places(entry: Planned) -> tuple[Place, ...]:
+def _places(entry: Planned) -> tuple[PricedReplicas, ...]:
     pools = entry.decision.pools
     return tuple(_place(pool) for pool in pools if pool.state is PoolState.ACTIVE and pool.replicas)
 
 
-def _place(pool: PlannedPool) -> Place:
+def _place(pool: PlannedPool) -> PricedReplicas:
     each = None if pool.choice is None else pool.choice.hourly_price
-    return Place(pool.gpu_type, pool.split, pool.replicas, None if each is None else each * pool.replicas)
+    return PricedReplicas(pool.gpu_type, pool.split, pool.replicas, None if each is None else each * pool.replicas)
 
 
 def _by_pool(entry: Planned) -> Mapping[str, Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import click
 
 from plimsoll.app.exports.document import Export, objects_of
-from plimsoll.app.review.values import Means, Review, WhatIf, Wish
+from plimsoll.app.review.values import DeploymentWish, Means, Review, WhatIf
 from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import OR_FLEET, cluster_of, default_namespace, replay
@@ -29,13 +29,13 @@ from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 
-def wishes_of(found: Sequence[Located], namespace: str) -> tuple[list[Wish], list[str]]:
+def wishes_of(found: Sequence[Located], namespace: str) -> tuple[list[DeploymentWish], list[str]]:
     """Return the usable objects, and what is wrong with the others.
 
     ``namespace`` is that of objects that name none.
     """
     problems: list[str] = []
-    places: dict[ObjectKey, list[Wish]] = {}
+    places: dict[ObjectKey, list[DeploymentWish]] = {}
     for each in found:
         try:
             parse_located(each)
@@ -44,14 +44,14 @@ def wishes_of(found: Sequence[Located], namespace: str) -> tuple[list[Wish], lis
             problems.append(str(error))
             continue
         head = {**each.body["metadata"], "namespace": each.body["metadata"].get("namespace") or namespace}
-        wish = Wish(each.where, {**each.body, "metadata": head})
+        wish = DeploymentWish(each.where, {**each.body, "metadata": head})
         places.setdefault(wish.key, []).append(wish)
     problems += namesakes({key: [each.where for each in wishes] for key, wishes in places.items()})
     return [wishes[0] for wishes in places.values() if len(wishes) == 1], problems
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LivePlanOptions:
     """The options of a plan on a cluster: a namespace for objects without one, own prices, and what-if changes.
 
     ``dry_run`` is whether the API server is asked what it would store. ``notes`` say how the options were read.
@@ -64,26 +64,26 @@ class Wanted:
     notes: tuple[str, ...] = ()
 
 
-def plan_live(manifests: Manifests, access: ClusterAccess, wanted: Wanted, output: str) -> int:
+def plan_live(manifests: Manifests, access: ClusterAccess, wanted: LivePlanOptions, output: str) -> int:
     """Print the review of manifests on a cluster. Return the exit status."""
     home = wanted.namespace or default_namespace(access.file, access.context)
 
     return _plan(manifests, home, wanted, output, lambda *asked: cluster_of(access, OR_FLEET).review(*asked))
 
 
-def plan_stored(manifests: Manifests, stored: Export, wanted: Wanted, output: str) -> int:
+def plan_stored(manifests: Manifests, stored: Export, wanted: LivePlanOptions, output: str) -> int:
     """Print the review of manifests on a snapshot; without any, of all its objects. Return the exit status."""
 
-    def ask(wishes: Sequence[Wish], means: Means) -> Review:
+    def ask(wishes: Sequence[DeploymentWish], means: Means) -> Review:
         return replay(stored, wishes if wishes or wanted.what_if else objects_of(stored), means)
 
     return _plan(manifests, wanted.namespace or "default", wanted, output, ask, may_be_empty=not manifests.found)
 
 
-def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: Wanted, output: str) -> int:
+def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: LivePlanOptions, output: str) -> int:
     """Print what ``--what-if`` changes in the plan of manifests on a file of nodes. Return the exit status."""
 
-    def ask(wishes: Sequence[Wish], means: Means) -> Review:
+    def ask(wishes: Sequence[DeploymentWish], means: Means) -> Review:
         own = prices_from(None) if means.prices is None else means.prices
         nodes, groups = fleet_file(file, own), groups_from(node_groups, priced_types(own))
         return review_on(nodes, groups, wishes, means.what_if)
@@ -94,9 +94,9 @@ def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: 
 def _plan(
     manifests: Manifests,
     home: str,
-    wanted: Wanted,
+    wanted: LivePlanOptions,
     output: str,
-    ask: Callable[[Sequence[Wish], Means], Review],
+    ask: Callable[[Sequence[DeploymentWish], Means], Review],
     *,
     may_be_empty: bool = False,
 ) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from plimsoll.api.v1alpha1.status import PlacementStatus
-from plimsoll.app.review.values import Change, Review
-from plimsoll.cli.planning import Outcome
+from plimsoll.app.review.values import DeploymentChange, Review
+from plimsoll.cli.planning import PlannedStatus
 from plimsoll.cli.plans.review import bill_text, cells, others_text
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.placement.explain import place_words
@@ -24,7 +24,7 @@ def review_markdown(review: Review) -> str:
     return _page(_table(head, rows), lines, messages, [*review.problems, *review.notes])
 
 
-def plan_markdown(outcomes: Sequence[Outcome]) -> str:
+def plan_markdown(outcomes: Sequence[PlannedStatus]) -> str:
     """A plan without a cluster."""
     head = ("Deployment", "Placed", "GPU", "Replicas", "GiB/GPU", "$/h")
     rows = [_row(each) for each in outcomes]
@@ -32,12 +32,12 @@ def plan_markdown(outcomes: Sequence[Outcome]) -> str:
     return _page(_table(head, rows), [], messages, [])
 
 
-def _review_row(change: Change) -> tuple[str, ...]:
+def _review_row(change: DeploymentChange) -> tuple[str, ...]:
     verdict, *others = cells(change)
     return str(change.key), f"**{verdict}**", *others
 
 
-def _row(outcome: Outcome) -> tuple[str, ...]:
+def _row(outcome: PlannedStatus) -> tuple[str, ...]:
     placement, estimate = outcome.status.placement, outcome.status.estimate
     return (
         f"{outcome.namespace}/{outcome.name}",

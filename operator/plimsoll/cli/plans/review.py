@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
-from plimsoll.app.review.values import Bill, Change, Place, Review, Verdict
+from plimsoll.app.review.values import Bill, DeploymentChange, PricedReplicas, Review, ReviewVerdict
 from plimsoll.cli.plans.tables import print_details, print_left_out
 from plimsoll.domain.units import counted, format_price
 from plimsoll.placement.explain import place_words
@@ -18,13 +18,13 @@ from plimsoll.status.writing import document_of
 NOTHING = "-"
 
 
-def places_text(places: tuple[Place, ...]) -> str:
+def places_text(places: tuple[PricedReplicas, ...]) -> str:
     """Replicas and their places."""
     shares = (f"{counted(each.replicas, 'replica')} on {place_words(each.gpu_type, each.split)}" for each in places)
     return " + ".join(shares) or NOTHING
 
 
-def price_text(places: tuple[Place, ...]) -> str:
+def price_text(places: tuple[PricedReplicas, ...]) -> str:
     """US dollars an hour of all these places; a question mark if one of them has no price."""
     if not places:
         return NOTHING
@@ -32,11 +32,11 @@ def price_text(places: tuple[Place, ...]) -> str:
     return "?" if None in prices else format_price(sum((price for price in prices if price is not None), Decimal(0)))
 
 
-def _change_text(change: Change) -> str:
+def _change_text(change: DeploymentChange) -> str:
     return f"{change.verdict}, restarts" if change.restarts and change.verdict == "changed" else str(change.verdict)
 
 
-def _why_text(change: Change) -> str:
+def _why_text(change: DeploymentChange) -> str:
     """The reason. For an object outside the files also whether they are the cause."""
     if change.where:
         return change.reason
@@ -44,7 +44,7 @@ def _why_text(change: Change) -> str:
     return f"{change.reason}; not in the files, {cause}"
 
 
-def cells(change: Change) -> tuple[str, ...]:
+def cells(change: DeploymentChange) -> tuple[str, ...]:
     """The change, the places and prices before and after it, and the reason."""
     places, prices = map(places_text, (change.before, change.after)), map(price_text, (change.before, change.after))
     return _change_text(change), *places, *prices, _why_text(change)
@@ -79,7 +79,7 @@ def print_review(console: Console, review: Review) -> None:
         if line:
             console.print(line, highlight=False)
     for change in review.changes:
-        if change.verdict is Verdict.KEPT or not change.where:
+        if change.verdict is ReviewVerdict.KEPT or not change.where:
             continue
         console.rule(str(change.key), align="left")
         if not change.is_served:
@@ -103,7 +103,7 @@ def document(review: Review) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: DeploymentChange) -> dict[str, Any]:
     shown = InferenceDeploymentStatus(
         model=change.status.model,
         estimate=change.status.estimate,
@@ -127,7 +127,7 @@ def _change(change: Change) -> dict[str, Any]:
     return head | ({"source": change.where} if change.where else {}) | document_of(shown)
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: PricedReplicas) -> dict[str, Any]:
     price = {} if place.hourly_price is None else {"hourlyPrice": format_price(place.hourly_price)}
     return {
         "gpuType": place.gpu_type,

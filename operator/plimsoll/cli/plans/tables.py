@@ -21,7 +21,7 @@ from plimsoll.api.v1alpha1.status import (
     SizeStatus,
 )
 from plimsoll.cli.answers.cache_words import NO_CACHE
-from plimsoll.cli.planning import Outcome
+from plimsoll.cli.planning import PlannedStatus
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.units import GIB, counted
 from plimsoll.placement.costs import Appraisal
@@ -31,7 +31,7 @@ from plimsoll.status.price_words import billing_words
 _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
 
 
-def print_plan(console: Console, outcomes: Sequence[Outcome]) -> None:
+def print_plan(console: Console, outcomes: Sequence[PlannedStatus]) -> None:
     """Print one line per deployment."""
     table = Table("DEPLOYMENT", "PLACED", "GPU", "TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "TPOT", "$/h", box=None)
     for outcome in outcomes:

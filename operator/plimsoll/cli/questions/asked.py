@@ -16,7 +16,7 @@ DEFAULT_CONCURRENCY = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TypedOptions:
     """The command's options as typed; None if left out. Commands have options of these names."""
 
     context: int | None = None
@@ -40,7 +40,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class EstimateQuestion:
     """The request to estimate, and notes on the manifest fields that the command line overrides.
 
     ``share`` is the exact part of a GPU that the engine may use; None if the request's whole percentage is exact.

@@ -19,7 +19,7 @@ from plimsoll.api.bounds import (
     STEP_TOKENS,
 )
 from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
-from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
+from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.engine_names import named_engine, release_of
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineChoice, EngineVersion, MediaUse
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -39,7 +39,7 @@ _KV_PRECISIONS = (*WIDE, KvPrecision.FP8)
 """Formats of the KV cache that every such release has."""
 
 
-def direct_question(source: str, asked: Asked) -> Question | None:
+def direct_question(source: str, asked: TypedOptions) -> EstimateQuestion | None:
     """Return the question about a catalogued model; None if only a manifest's checks can decide whether it is valid."""
     if source not in catalogued_models() or Path(source).exists():
         return None
@@ -47,12 +47,12 @@ def direct_question(source: str, asked: Asked) -> Question | None:
     return None if model is None else plain_question(model, asked)
 
 
-def plain_question(model: ModelFacts, asked: Asked) -> Question | None:
+def plain_question(model: ModelFacts, asked: TypedOptions) -> EstimateQuestion | None:
     """Return the question about a model; None if only a manifest's checks can decide whether it is valid."""
     return _question(model, asked) if _is_plain(asked) and not _is_refused(model, asked) else None
 
 
-def _is_refused(model: ModelFacts, asked: Asked) -> bool:
+def _is_refused(model: ModelFacts, asked: TypedOptions) -> bool:
     """Whether the release lacks the model, or refuses its context. A manifest's check says it in words."""
     if model.names_context and (asked.context or 0) > model.max_context_tokens:
         return True
@@ -62,7 +62,7 @@ def _is_refused(model: ModelFacts, asked: Asked) -> bool:
     return engine_of().release_refusal(model, precision, _version(asked)) is not None
 
 
-def _is_plain(asked: Asked) -> bool:
+def _is_plain(asked: TypedOptions) -> bool:
     """Whether a manifest would accept every option, and no option refers to anything else."""
     refers = (asked.cpu_offload, asked.lora, asked.speculate, asked.draft, asked.prompt, asked.output)
     return (
@@ -83,15 +83,15 @@ def _is_within(value: int | None, least: int, most: int) -> bool:
     return value is None or least <= value <= most
 
 
-def _release(asked: Asked) -> str:
+def _release(asked: TypedOptions) -> str:
     return release_of(engine_of(), named_engine(asked.engine), asked.engine)
 
 
-def _version(asked: Asked) -> EngineVersion:
+def _version(asked: TypedOptions) -> EngineVersion:
     return EngineVersion.of(_release(asked))
 
 
-def _question(model: ModelFacts, asked: Asked) -> Question:
+def _question(model: ModelFacts, asked: TypedOptions) -> EstimateQuestion:
     engine = EngineChoice(
         version=_version(asked),
         gpu_memory_utilization_percent=asked.utilization or DEFAULT_UTILIZATION_PERCENT,
@@ -101,7 +101,7 @@ def _question(model: ModelFacts, asked: Asked) -> Question:
         media=MediaUse(text_only=asked.text_only),
     )
     precision = weight_precision(asked.precision or AUTO, model)
-    return Question(
+    return EstimateQuestion(
         Request(
             key=ObjectKey("default", "estimate"),
             model=engine_of(engine.name).loaded(model, engine),

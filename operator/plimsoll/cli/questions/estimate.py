@@ -9,7 +9,7 @@ from typing import Any
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import Sizing
 from plimsoll.cli.context import Models
-from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.manifest_options import manifest_about, with_options
 from plimsoll.cli.questions.manifest_question import manifest_question
 from plimsoll.cli.questions.names import named
@@ -17,7 +17,7 @@ from plimsoll.cli.questions.sources import checkpoint_facts, config_file, docume
 from plimsoll.domain.kubernetes_names import KIND
 
 
-def question_for(source: str, asked: Asked, read: dict[str, Any] | None = None) -> Question:
+def question_for(source: str, asked: TypedOptions, read: dict[str, Any] | None = None) -> EstimateQuestion:
     """Return the question for a model's name, a checkpoint's folder, a ``config.json`` or a manifest.
 
     ``read`` is an InferenceDeployment that was read already; then the source is empty.
@@ -43,7 +43,7 @@ def _is_manifest(document: dict[str, Any] | None) -> bool:
     return document is not None and document.get("kind") == KIND
 
 
-def _sizing_note(document: dict[str, Any] | None, asked: Asked) -> tuple[str, ...]:
+def _sizing_note(document: dict[str, Any] | None, asked: TypedOptions) -> tuple[str, ...]:
     spec = None if document is None or not _is_manifest(document) else document.get("spec")
     if asked.prompt is None or not isinstance(spec, dict) or spec.get("sizing") != Sizing.GUARANTEED.value:
         return ()
@@ -52,12 +52,12 @@ def _sizing_note(document: dict[str, Any] | None, asked: Asked) -> tuple[str, ..
     )
 
 
-def manifest_of(source: str, asked: Asked) -> dict[str, Any]:
+def manifest_of(source: str, asked: TypedOptions) -> dict[str, Any]:
     """Return the manifest of a question: the user's with the options in it, or one made from a model and options."""
     return _manifest(source, document_of(source), asked)
 
 
-def _manifest(source: str, document: dict[str, Any] | None, asked: Asked) -> dict[str, Any]:
+def _manifest(source: str, document: dict[str, Any] | None, asked: TypedOptions) -> dict[str, Any]:
     draft = None if asked.speculate is None or asked.draft is None else _named(asked.draft)
     if document is None:
         return manifest_about({"name": source}, asked, draft)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from plimsoll.api.bounds import EXPECTED_SIZING
-from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked
+from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, TypedOptions
 from plimsoll.cli.questions.engine_names import named_engine, release_of
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.errors import InvalidInput
@@ -14,7 +14,9 @@ from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 from plimsoll.engines.registry import engine_of
 
 
-def manifest_about(model: Mapping[str, Any], asked: Asked, draft: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def manifest_about(
+    model: Mapping[str, Any], asked: TypedOptions, draft: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return a manifest made from the spec's entry for a model, and from options.
 
     Raises:
@@ -29,7 +31,9 @@ def manifest_about(model: Mapping[str, Any], asked: Asked, draft: Mapping[str, A
     }
 
 
-def with_options(spec: Mapping[str, Any], asked: Asked, draft: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def with_options(
+    spec: Mapping[str, Any], asked: TypedOptions, draft: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the spec with the values that the options set. ``draft`` is the spec's entry for the model that drafts."""
     named = named_engine(asked.engine)
     is_other = named.name not in (None, DEFAULT_ENGINE)
@@ -71,7 +75,7 @@ def _both(expected: Mapping[str, int | None]) -> Mapping[str, int | None] | None
     return None if missing else expected
 
 
-def _speculation(asked: Asked, draft: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _speculation(asked: TypedOptions, draft: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if asked.speculate is None:
         if asked.draft is not None:
             raise InvalidInput("--draft", asked.draft, "Say how it drafts, e.g. --speculate Eagle 3.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from plimsoll.api.conversion.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.types import named_on_the_command_line
 from plimsoll.domain.models.model import ModelFacts
 
@@ -17,11 +17,11 @@ def manifest_question(
     manifest: Mapping[str, Any],
     model: ModelFacts,
     draft: ModelFacts | None,
-    asked: Asked,
+    asked: TypedOptions,
     *,
     shortens: bool,
     is_own: bool = True,
-) -> Question:
+) -> EstimateQuestion:
     """Return the question of a manifest with the options in it.
 
     Args:
@@ -42,4 +42,4 @@ def manifest_question(
         resource = parse_inference_deployment({**manifest, "spec": spec})
     request = to_request(resource, model, draft=draft, refuses_code=is_own)
     overrides, notes = named_on_the_command_line(request.overrides, asked.gpus, asked.split)
-    return Question(replace(request, overrides=overrides), notes)
+    return EstimateQuestion(replace(request, overrides=overrides), notes)

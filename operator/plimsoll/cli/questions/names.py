@@ -17,35 +17,35 @@ from plimsoll.facts.cluster.gpu_labels import match_gpu, of_this_name, same_chip
 from plimsoll.facts.models.hub_address import read_hub_address
 
 
-class Named(NamedTuple):
+class NamedSource(NamedTuple):
     """The source that was meant, and notes for the user if it is not the one that was typed."""
 
     source: str
     notes: tuple[str, ...] = ()
 
 
-def named(source: str, field: str = "MODEL") -> Named:
+def named(source: str, field: str = "MODEL") -> NamedSource:
     """Return the source as the sources of facts know it. Files and folders stay as they are.
 
     Raises:
         InvalidInput: ``field`` holds the address of a revision, which the command cannot look up.
     """
-    return Named(source) if Path(source).exists() else named_model(source, field)
+    return NamedSource(source) if Path(source).exists() else named_model(source, field)
 
 
-def named_model(source: str, field: str = "MODEL") -> Named:
+def named_model(source: str, field: str = "MODEL") -> NamedSource:
     """Return the name of the model that was meant, without a look at any file.
 
     Raises:
         InvalidInput: ``field`` holds the address of a revision, which the command cannot look up.
     """
     if source in catalogued_models():
-        return Named(source)
+        return NamedSource(source)
     name = _without_address(source, field)
     known = catalogued_spelling(name)
     if known is None or known == name:
-        return Named(name)
-    return Named(known, (f"{name} is read as {known}: names on the Hub never differ in capitals alone.",))
+        return NamedSource(name)
+    return NamedSource(known, (f"{name} is read as {known}: names on the Hub never differ in capitals alone.",))
 
 
 def _without_address(source: str, field: str) -> str:

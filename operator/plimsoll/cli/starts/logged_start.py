@@ -107,7 +107,7 @@ def _some(log: StartLog, types: Sequence[GpuType]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedStart:
     """The user's words about the start, because the log may not; None if the log counts."""
 
     model: str | None = None
@@ -134,7 +134,7 @@ class Start:
         return engine_of(self.request.engine.name)
 
 
-def logged_start(log: StartLog, named: Named) -> Start:
+def logged_start(log: StartLog, named: NamedStart) -> Start:
     """Return the question of a log.
 
     Raises:
@@ -153,7 +153,7 @@ def logged_start(log: StartLog, named: Named) -> Start:
     return Start(log, request, gpu, split, settings, figures, notes)
 
 
-def _model(log: StartLog, named: Named) -> str:
+def _model(log: StartLog, named: NamedStart) -> str:
     if named.model is not None:
         return named.model
     if log.model is None:
@@ -166,20 +166,20 @@ def _model(log: StartLog, named: Named) -> str:
     return log.model
 
 
-def _release_note(log: StartLog, named: Named) -> tuple[str, ...]:
+def _release_note(log: StartLog, named: NamedStart) -> tuple[str, ...]:
     if named.release is not None or log.build == str(log.version):
         return ()
     return (f"Build {log.build} counts as release {log.version}; name another one with --engine.",)
 
 
-def _release(log: StartLog, named: Named) -> EngineVersion:
+def _release(log: StartLog, named: NamedStart) -> EngineVersion:
     """Return the release whose law counts. Raises :class:`InvalidInput` if there is none."""
     engine, given = engine_of(log.engine), named_engine(named.release)
     check_same(engine, given, named.release)
     return known_release(engine, given.release or str(log.version), OPTION)
 
 
-def _share(log: StartLog, named: Named) -> float:
+def _share(log: StartLog, named: NamedStart) -> float:
     """Return the share of the GPU that the engine might use, between 1 and 100 percent."""
     logged = log.options.utilization or engine_of(log.engine).default_utilization(log.version)
     share = logged if named.utilization_percent is None else named.utilization_percent / 100

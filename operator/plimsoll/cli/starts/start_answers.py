@@ -25,7 +25,7 @@ from plimsoll.status.learned_words import correction_words
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StartRow:
     """One figure of one GPU, predicted and logged; None if there is none.
 
     Figures are bytes, or tokens or requests if ``unit`` says so. ``low`` and ``high`` are the edges of the band.
@@ -51,50 +51,52 @@ class Row:
         return None if self.predicted is None or self.logged is None else self.logged - self.predicted
 
 
-def rows_of(start: Start) -> tuple[Row, ...]:
+def rows_of(start: Start) -> tuple[StartRow, ...]:
     """Return the rows that have a predicted or a logged figure."""
     rows = (*_memory_rows(start), *_term_rows(start), _cache_row(start), *_token_rows(start))
     return tuple(row for row in rows if row.logged is not None or row.predicted)
 
 
-def _memory_rows(start: Start) -> Iterator[Row]:
-    yield Row("memory of the GPU", start.gpu.usable_bytes, start.log.figures.total_bytes)
-    yield Row("the engine may use", start.figures.budget_bytes, None)
+def _memory_rows(start: Start) -> Iterator[StartRow]:
+    yield StartRow("memory of the GPU", start.gpu.usable_bytes, start.log.figures.total_bytes)
+    yield StartRow("the engine may use", start.figures.budget_bytes, None)
 
 
-def _term_rows(start: Start) -> Iterator[Row]:
+def _term_rows(start: Start) -> Iterator[StartRow]:
     """Yield the terms. Of several stages the logs mix the ranks, so nothing is predicted for them."""
     figures, logged = start.figures, start.log.figures
     weights, outside = figures.weights_bytes + figures.adapters_bytes, figures.overhead_bytes
     staged = start.split.pipeline_parallel > 1
-    yield Row("weights", None if staged else weights, logged.weights_bytes)
+    yield StartRow("weights", None if staged else weights, logged.weights_bytes)
     if logged.consumed_bytes is not None:
-        yield Row("weights and memory outside PyTorch", None if staged else weights + outside, logged.consumed_bytes)
-    yield Row("activations", None if staged else figures.activations_bytes, logged.activations_bytes)
-    yield Row("CUDA graphs, charged", None if staged else figures.cuda_graphs_bytes, logged.charged_graphs_bytes)
-    yield Row("CUDA graphs, captured", None, logged.graphs_bytes)
-    yield Row("memory outside PyTorch", None if staged else outside, logged.outside_torch_bytes)
+        yield StartRow(
+            "weights and memory outside PyTorch", None if staged else weights + outside, logged.consumed_bytes
+        )
+    yield StartRow("activations", None if staged else figures.activations_bytes, logged.activations_bytes)
+    yield StartRow("CUDA graphs, charged", None if staged else figures.cuda_graphs_bytes, logged.charged_graphs_bytes)
+    yield StartRow("CUDA graphs, captured", None, logged.graphs_bytes)
+    yield StartRow("memory outside PyTorch", None if staged else outside, logged.outside_torch_bytes)
 
 
-def _cache_row(start: Start) -> Row:
+def _cache_row(start: Start) -> StartRow:
     pair = available_bytes(start)
     predicted = start.figures.available_kv_bytes if pair is None else pair[0]
     logged = None if pair is None else pair[1]
     if pair is None and start.log.failure is not None:
         logged = start.log.failure.available_kv_bytes
     figures = start.figures
-    return Row("KV cache", predicted, logged, predicted - figures.margin_bytes, predicted + figures.slack_bytes)
+    return StartRow("KV cache", predicted, logged, predicted - figures.margin_bytes, predicted + figures.slack_bytes)
 
 
-def _token_rows(start: Start) -> Iterator[Row]:
+def _token_rows(start: Start) -> Iterator[StartRow]:
     figures, logged, engines = start.figures, start.log.figures, start.split.data_parallel
     # Some releases report another figure than the tokens of full-length requests: the band is counted as theirs.
     factor = figures.kv_reported_tokens / figures.kv_capacity_tokens if figures.kv_capacity_tokens > 0 else 1.0
     band = max(0, figures.kv_capacity_low_tokens), figures.kv_capacity_high_tokens
     low, high = (round(each * factor / engines) for each in band)
-    yield Row("KV tokens", figures.kv_reported_tokens // engines, logged.kv_tokens, low, high, "tokens")
+    yield StartRow("KV tokens", figures.kv_reported_tokens // engines, logged.kv_tokens, low, high, "tokens")
     held = max(0, figures.kv_capacity_tokens) / engines / start.settings.max_model_len
-    yield Row("requests of full length", held, logged.concurrency, unit="requests")
+    yield StartRow("requests of full length", held, logged.concurrency, unit="requests")
 
 
 def _shown(value: float | None, unit: str) -> str:
@@ -155,7 +157,7 @@ def _lesson_document(lesson: Lesson) -> dict[str, Any]:
     }
 
 
-def _row_document(row: Row) -> dict[str, Any]:
+def _row_document(row: StartRow) -> dict[str, Any]:
     document = {"name": row.name, "unit": row.unit, "predicted": row.predicted, "logged": row.logged}
     band = {} if row.low is None else {"low": row.low, "high": row.high, "inside": row.is_inside}
     return {**document, **band}
@@ -174,7 +176,7 @@ def _headline(start: Start) -> str:
     return f"{request.model.name} on {where}, {engine} {request.engine.version}: {', '.join(parts)}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: StartRow) -> tuple[str, ...]:
     difference = row.difference
     sign = "-" if difference is None else f"{'+' if difference >= 0 else '-'}{_shown(abs(difference), row.unit)}"
     band = "" if row.low is None else f"{_shown(row.low, row.unit)} to {_shown(row.high, row.unit)}"

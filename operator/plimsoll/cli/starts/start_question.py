@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.engine_names import OPTION, check_same, named_engine, release_of
 from plimsoll.cli.starts.started import found_draft, found_model, known_release, served_split, started_request
 from plimsoll.cli.starts.written_commands import Written, reader_of
@@ -29,7 +29,7 @@ _PLACES = ("/", ".", "~", "s3://", "gs://", "az://", "hf://", "oci://", "pvc://"
 """Beginnings of models that are a place, and not a name on the Hub."""
 
 
-def start_question(written: Written, asked: Asked, model: str | None) -> Question:
+def start_question(written: Written, asked: TypedOptions, model: str | None) -> EstimateQuestion:
     """Return the question of a command.
 
     Args:
@@ -79,13 +79,13 @@ def start_question(written: Written, asked: Asked, model: str | None) -> Questio
         "withoutInfluence": list(command.harmless),
         "withoutLaw": list(request.engine.unfollowed),
     }
-    return Question(request, notes, share, document, gpus, served_split(command.split, facts))
+    return EstimateQuestion(request, notes, share, document, gpus, served_split(command.split, facts))
 
 
-def _refuse_doubles(asked: Asked) -> None:
+def _refuse_doubles(asked: TypedOptions) -> None:
     """Refuse options for which the command has flags of its own."""
-    usual = Asked()
-    for each in fields(Asked):
+    usual = TypedOptions()
+    for each in fields(TypedOptions):
         value = getattr(asked, each.name)
         if each.name not in _ALLOWED and value != getattr(usual, each.name):
             option = f"--{_OPTIONS.get(each.name, each.name.replace('_', '-'))}"
@@ -97,7 +97,7 @@ _OPTIONS = {"max_sequences": "max-num-seqs", "output": "output-tokens", "split":
 """Options whose names differ from their fields."""
 
 
-def _release(written: Written, asked: Asked) -> tuple[EngineVersion, tuple[str, ...]]:
+def _release(written: Written, asked: TypedOptions) -> tuple[EngineVersion, tuple[str, ...]]:
     """Return the release: the user's, that of the image, or the newest known one."""
     engine, named = engine_of(written.engine), named_engine(asked.engine)
     check_same(engine, named, asked.engine)
@@ -195,7 +195,7 @@ def _ranks(split: Split) -> str:
     return f"{product} = {split.gpus} rank{'s' if split.gpus > 1 else ''}, each on a GPU of its own"
 
 
-def _gpus(written: Written, asked: Asked) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _gpus(written: Written, asked: TypedOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the GPU types that the user names, or that the nodes of the container have; empty for all."""
     if asked.gpus:
         return asked.gpus, ()

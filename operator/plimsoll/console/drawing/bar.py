@@ -33,7 +33,7 @@ def ticks_of(whole: float, steps: Sequence[int], most: int, at: Callable[[int], 
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class BarScale:
     """``length`` picture units stand for ``most`` bytes."""
 
     most: int
@@ -49,16 +49,16 @@ class Scale:
         return ticks_of(self.most / GIB, _STEPS, _MOST_TICKS, lambda each: self.at(each * GIB))
 
 
-def common_scale(sizes: Iterable[int], length: float) -> Scale:
+def common_scale(sizes: Iterable[int], length: float) -> BarScale:
     """Return the scale on which the largest of the sizes has the whole length."""
-    return Scale(max(sizes, default=0), length)
+    return BarScale(max(sizes, default=0), length)
 
 
 TERMS = ("weights", "kv", "activations", "other")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """A stretch of a hull, from ``start`` over ``length``, in picture units. ``kind`` is its CSS class."""
 
     kind: str
@@ -92,17 +92,17 @@ class Bar:
     """
 
     hull: float
-    parts: tuple[Part, ...]
-    band: Part
+    parts: tuple[BarPart, ...]
+    band: BarPart
     line: float
-    over: Part | None
-    live: Part | None
+    over: BarPart | None
+    live: BarPart | None
     sentence: str
     need: Label
     line_label: Label
     ticks: tuple[Tick, ...] = ()
 
-    def label_at(self, part: Part) -> float | None:
+    def label_at(self, part: BarPart) -> float | None:
         """Return where the words of a part stand in the large drawing; None if they have no room.
 
         The disc of the load line lies over a part that goes beyond the line.
@@ -111,7 +111,7 @@ class Bar:
         return part.start + (end - part.start) / 2 if end - part.start > WIDTH_OF_TERM else None
 
 
-def bar_of(figures: Figures, scale: Scale, live: float | None = None) -> Bar:
+def bar_of(figures: Figures, scale: BarScale, live: float | None = None) -> Bar:
     """Return the drawing of one GPU.
 
     Args:
@@ -143,7 +143,7 @@ WIDTH_OF_NEED = 215.0
 """Picture units that the longest label of a need takes, as drawn in the large bar."""
 
 
-def _need(figures: Figures, scale: Scale) -> Label:
+def _need(figures: Figures, scale: BarScale) -> Label:
     """Return the need in words, on the side of its end if the load line does not cross it."""
     words = f"needs {_between(figures)} GiB"
     if figures.spare < 0:
@@ -155,7 +155,7 @@ def _need(figures: Figures, scale: Scale) -> Label:
 LABEL_GAP = 6.0
 
 
-def _start_of_label(figures: Figures, scale: Scale) -> float:
+def _start_of_label(figures: Figures, scale: BarScale) -> float:
     """Return where a label begins that has no room before the end of the need: before the load line, or after it."""
     start, line = scale.at(figures.lower), scale.at(figures.budget)
     return start if start + WIDTH_OF_NEED < line else line + LABEL_GAP
@@ -166,13 +166,13 @@ def _between(figures: Figures) -> str:
     return high if low == high else f"{low} to {high}"
 
 
-def _line_label(figures: Figures, scale: Scale) -> Label:
+def _line_label(figures: Figures, scale: BarScale) -> Label:
     at = scale.at(figures.budget)
     words = f"load line {gib(figures.budget)} GiB"
     return Label(at, "end", words) if at > scale.length / 2 else Label(at, "start", words)
 
 
-def _parts(figures: Figures, scale: Scale) -> Iterator[Part]:
+def _parts(figures: Figures, scale: BarScale) -> Iterator[BarPart]:
     start = 0
     for kind, size in zip(TERMS, figures.terms, strict=True):
         yield _stretch(kind, start, start + size, scale, gib(size))
@@ -181,18 +181,18 @@ def _parts(figures: Figures, scale: Scale) -> Iterator[Part]:
         yield _stretch("spare", figures.upper, figures.budget, scale, gib(figures.spare))
 
 
-def _stretch(kind: str, start: float, end: float, scale: Scale, words: str = "") -> Part:
+def _stretch(kind: str, start: float, end: float, scale: BarScale, words: str = "") -> BarPart:
     first, last = scale.at(start), scale.at(end)
-    return Part(kind, first, round(max(0.0, last - first), 2), words)
+    return BarPart(kind, first, round(max(0.0, last - first), 2), words)
 
 
-def _over(figures: Figures, scale: Scale) -> Part | None:
+def _over(figures: Figures, scale: BarScale) -> BarPart | None:
     if figures.upper <= figures.budget:
         return None
     return _stretch("over", figures.budget, figures.upper, scale, gib(figures.upper - figures.budget))
 
 
-def _live(figures: Figures, scale: Scale, share: float) -> Part:
+def _live(figures: Figures, scale: BarScale, share: float) -> BarPart:
     """Return the KV cache in use, from the end of the weights."""
     return _stretch(
         "live", figures.weights, in_use(figures, share), scale, f"{100 * share:.0f} % of the KV cache in use"
@@ -225,7 +225,7 @@ STRIP_LENGTH = 420.0
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class BarStrip:
     """Lengths in picture units, in the order of the drawing, and everything in words."""
 
     ours: float
@@ -234,10 +234,10 @@ class Strip:
     sentence: str
 
 
-def strip_of(ours: int, others: int, free: int, most: int, sentence: str) -> Strip:
+def strip_of(ours: int, others: int, free: int, most: int, sentence: str) -> BarStrip:
     """Return the strip on a scale on which ``most`` GPUs have the whole length."""
 
     def length(gpus: int) -> float:
         return round(gpus / most * STRIP_LENGTH, 2) if most else 0.0
 
-    return Strip(length(ours), length(others), length(free), sentence)
+    return BarStrip(length(ours), length(others), length(free), sentence)

@@ -81,7 +81,7 @@ HEIGHT = MARK_HEIGHT + GAP + BARS_HEIGHT
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class HeatMapStrip:
     """A row of the map, with a band for all columns of a step. ``marks`` is the path of the columns with a queue."""
 
     width: int
@@ -95,7 +95,7 @@ class Strip:
         return f"0 0 {self.width} {self.height}"
 
 
-def strip_of(steps: Sequence[LoadStep], queued: Sequence[bool] = ()) -> Strip:
+def strip_of(steps: Sequence[LoadStep], queued: Sequence[bool] = ()) -> HeatMapStrip:
     """Return the drawing of a row.
 
     Args:
@@ -108,17 +108,17 @@ def strip_of(steps: Sequence[LoadStep], queued: Sequence[bool] = ()) -> Strip:
     used = sorted({step for step, _ in runs})
     bands = (Curve(step.css, " ".join(_bar(step, columns) for each, columns in runs if each is step)) for step in used)
     marks = " ".join(_mark(column) for column, waits in enumerate(queued) if waits)
-    return Strip(COLUMN_WIDTH * len(steps), HEIGHT, tuple(bands), marks)
+    return HeatMapStrip(COLUMN_WIDTH * len(steps), HEIGHT, tuple(bands), marks)
 
 
-def key_of(step: LoadStep) -> Strip:
+def key_of(step: LoadStep) -> HeatMapStrip:
     """Return the drawing of one step for the legend."""
     return strip_of([step, step])
 
 
-def mark_key() -> Strip:
+def mark_key() -> HeatMapStrip:
     """Return the drawing of a queue's mark for the legend."""
-    return Strip(COLUMN_WIDTH, HEIGHT, (), _mark(0))
+    return HeatMapStrip(COLUMN_WIDTH, HEIGHT, (), _mark(0))
 
 
 def _bar(step: LoadStep, columns: Sequence[int]) -> str:

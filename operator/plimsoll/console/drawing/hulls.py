@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from plimsoll.console.drawing.bar import TERMS, Scale, in_use
+from plimsoll.console.drawing.bar import TERMS, BarScale, in_use
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.rows import Row
+from plimsoll.console.views.rows import DeploymentRow
 from plimsoll.domain.units import GIB
 
 HULL_WIDTH = 16.0
@@ -26,7 +26,7 @@ class Held:
 
     letter: str
     gpus: int
-    row: Row | None
+    row: DeploymentRow | None
     live: float | None = None
 
 
@@ -59,7 +59,7 @@ class Hulls:
     top: str = ""
 
 
-def hulls_of(usable: int, gpus: int, held: Sequence[Held], scale: Scale) -> Hulls:
+def hulls_of(usable: int, gpus: int, held: Sequence[Held], scale: BarScale) -> Hulls:
     """Return the drawing of a node.
 
     Args:
@@ -101,7 +101,7 @@ def _left(index: int) -> float:
     return index * (HULL_WIDTH + GAP)
 
 
-def _draw(paths: dict[str, list[str]], index: int, held: Held, tall: float, scale: Scale) -> None:
+def _draw(paths: dict[str, list[str]], index: int, held: Held, tall: float, scale: BarScale) -> None:
     figures = None if held.row is None else held.row.figures
     if figures is None:
         paths["mine" if held.letter else "foreign"].append(_box(index, 0, tall, tall))

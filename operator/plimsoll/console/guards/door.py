@@ -14,7 +14,7 @@ import secrets
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.guards.headers import STATIC
 
 TOKEN_BYTES = 32
@@ -57,7 +57,7 @@ def enter(request: web.Request, token: str, session: str, name: str) -> web.Stre
     """Exchange the token for the cookie.
 
     Raises:
-        Refusal: 401, the token is another one.
+        ConsoleRefusal: 401, the token is another one.
     """
     if not is_same(request.query[TOKEN_FIELD], token):
         raise stranger()
@@ -71,9 +71,9 @@ def is_same(given: str, known: str) -> bool:
     return hmac.compare_digest(given.encode(errors="replace"), known.encode())
 
 
-def stranger() -> Refusal:
+def stranger() -> ConsoleRefusal:
     """Return the refusal for a browser without a session."""
-    return Refusal(
+    return ConsoleRefusal(
         401,
         "NoSession",
         "This browser has no session with this console, or the console was started again.",

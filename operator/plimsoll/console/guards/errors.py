@@ -21,7 +21,7 @@ from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailabl
 log = logging.getLogger("plimsoll.console")
 
 
-class Refusal(PlimsollError):
+class ConsoleRefusal(PlimsollError):
     """The console does not answer this request.
 
     Args:
@@ -43,14 +43,14 @@ class Refusal(PlimsollError):
         self.headers = headers
 
 
-Draw = Callable[[web.Request, Refusal], str]
+Draw = Callable[[web.Request, ConsoleRefusal], str]
 """Makes the HTML page of a refusal. The console's frame has one in its own layout."""
 
 HIDDEN = "[hidden]"
 _FIRST_ERROR = 400
 
 
-def plain_page(_: web.Request, refusal: Refusal) -> str:
+def plain_page(_: web.Request, refusal: ConsoleRefusal) -> str:
     """Return a page that needs no other file."""
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
@@ -81,45 +81,45 @@ def answering_errors(draw: Draw, secrets_of: Callable[[web.Request], Iterable[st
     return guard
 
 
-def explained(error: Exception) -> Refusal | None:
+def explained(error: Exception) -> ConsoleRefusal | None:
     """Return what a person should read about an error that is expected to happen; None for a defect."""
     match error:
-        case Refusal():
+        case ConsoleRefusal():
             return error
         case ClusterRefused(status=401):
-            return Refusal(401, "SignedOut", "The API server does not accept this sign-in.", "Sign in again.")
+            return ConsoleRefusal(401, "SignedOut", "The API server does not accept this sign-in.", "Sign in again.")
         case ClusterRefused(status=403):
-            return Refusal(
+            return ConsoleRefusal(
                 FORBIDDEN, "Forbidden", f"The API server refuses it: {error.message}.", "Ask an admin for this right."
             )
         case ClusterRefused():
-            return Refusal(
+            return ConsoleRefusal(
                 502, "ClusterRefused", f"The API server refuses it: {error.message}.", "Load the page again."
             )
         case InvalidInput():
-            return Refusal(422, "InvalidInput", f"{error.field}: this value {error.verdict}.", error.fix)
+            return ConsoleRefusal(422, "InvalidInput", f"{error.field}: this value {error.verdict}.", error.fix)
         case SourceUnavailable():
-            return Refusal(503, "Unavailable", f"{error}.", "Load the page again in a moment.")
+            return ConsoleRefusal(503, "Unavailable", f"{error}.", "Load the page again in a moment.")
         case _:
             return None
 
 
-def of_http(answer: web.HTTPException) -> Refusal:
+def of_http(answer: web.HTTPException) -> ConsoleRefusal:
     """Return the refusal for an error of the web server, e.g. an unknown address."""
     status = HTTPStatus(answer.status)
     kept = {name: answer.headers[name] for name in ("Allow", "Retry-After") if name in answer.headers}
     word = "".join(part.capitalize() for part in status.phrase.split())
     sentence = f"{status.description or status.phrase}.".replace("..", ".")
-    return Refusal(answer.status, word, sentence, "Go back to the start page.", kept)
+    return ConsoleRefusal(answer.status, word, sentence, "Go back to the start page.", kept)
 
 
-def failed(request: web.Request, error: Exception, secrets: Iterable[str]) -> Refusal:
+def failed(request: web.Request, error: Exception, secrets: Iterable[str]) -> ConsoleRefusal:
     """Write a defect to the log, without the query and without secrets, and return what the person reads."""
     trace = "".join(traceback.format_exception(error))
     for secret in secrets:
         trace = trace.replace(secret, HIDDEN) if secret else trace
     log.error("%s %s failed\n%s", request.method, request.path, trace)
-    return Refusal(
+    return ConsoleRefusal(
         500,
         "ConsoleFault",
         "The console has a defect: it could not make this page.",
@@ -127,7 +127,7 @@ def failed(request: web.Request, error: Exception, secrets: Iterable[str]) -> Re
     )
 
 
-def answered(request: web.Request, refusal: Refusal, draw: Draw) -> web.Response:
+def answered(request: web.Request, refusal: ConsoleRefusal, draw: Draw) -> web.Response:
     """Return the answer: a page for a browser, plain text for other clients."""
     if "text/html" in request.headers.get("Accept", ""):
         text, kind = draw(request, refusal), "text/html"

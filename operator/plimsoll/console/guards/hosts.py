@@ -15,7 +15,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -60,12 +60,12 @@ def check_host(request: web.Request, known: frozenset[str]) -> None:
     """Check that the request names exactly one host and that it is a known one.
 
     Raises:
-        Refusal: 421. The answer does not repeat the host, because a stranger chose it.
+        ConsoleRefusal: 421. The answer does not repeat the host, because a stranger chose it.
     """
     named = request.headers.getall("Host", [])
     # A target with a host of its own would win over the header (RFC 9112, section 3.2.2).
     if len(named) != 1 or named[0].lower() not in known or not request.raw_path.startswith("/"):
-        raise Refusal(
+        raise ConsoleRefusal(
             421,
             "UnknownHost",
             "This console does not answer under the host name of this request.",
@@ -77,11 +77,11 @@ def check_proxy_headers(request: web.Request, proxies: Networks) -> None:
     """Check that only a listed proxy sends headers in a client's name.
 
     Raises:
-        Refusal: 403.
+        ConsoleRefusal: 403.
     """
     sent = [name for name in request.headers if name.lower().startswith(PROXY_HEADERS)]
     if sent and not is_listed(peer_of(request), proxies):
-        raise Refusal(
+        raise ConsoleRefusal(
             403,
             "ProxyNotListed",
             f"The request has the header {sent[0][:40]}, and it does not come from a listed proxy.",

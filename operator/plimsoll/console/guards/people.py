@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.guards.person import Person
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class _Held(Generic[T]):
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
 
 
-class People(Generic[T]):
+class PersonSessions(Generic[T]):
     """A session for each person, e.g. a connection to the API server.
 
     Args:
@@ -66,7 +66,7 @@ class People(Generic[T]):
         """Hold the person's session while it is used.
 
         Raises:
-            Refusal: 503, every session is in use.
+            ConsoleRefusal: 503, every session is in use.
             Exception: whatever ``open_for`` raises.
         """
         await self.sweep()
@@ -97,7 +97,7 @@ class People(Generic[T]):
         if len(self._held) >= self._most:
             idle = [(held.used_at, key) for key, held in self._held.items() if not held.users]
             if not idle:
-                raise Refusal(
+                raise ConsoleRefusal(
                     503,
                     "TooManyPeople",
                     "Too many people use the console at the same time.",

@@ -14,7 +14,7 @@ from typing import Self
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.guards.headers import STATIC
 from plimsoll.console.guards.hosts import HEALTH, Networks, is_listed, peer_of
 
@@ -66,7 +66,7 @@ def person_of(request: web.Request, header: str, proxies: Networks) -> Person:
     """Return who asks.
 
     Raises:
-        Refusal: 401, there is no usable token, or it comes from somebody who may not speak for others.
+        ConsoleRefusal: 401, there is no usable token, or it comes from somebody who may not speak for others.
     """
     sent = request.headers.getall(header, [])
     if len(sent) != 1:
@@ -92,8 +92,8 @@ def _usable(token: str) -> str:
     return token
 
 
-def _unknown(reason: str) -> Refusal:
-    return Refusal(
+def _unknown(reason: str) -> ConsoleRefusal:
+    return ConsoleRefusal(
         401,
         "NotSignedIn",
         f"The console does not know who asks. {reason}.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 
 READING = frozenset({"GET", "HEAD"})
 LARGEST_FORM = 1024 * 1024
@@ -41,12 +41,12 @@ def check_origin(request: web.Request, scheme: str) -> None:
     """Check that a page of this console sent the request.
 
     Raises:
-        Refusal: 403.
+        ConsoleRefusal: 403.
     """
     if not is_own(
         request.headers.getall("Sec-Fetch-Site", []), request.headers.getall("Origin", []), scheme, request.host
     ):
-        raise Refusal(
+        raise ConsoleRefusal(
             403,
             "ForeignForm",
             "The browser does not say that a page of this console sent the form.",
@@ -75,14 +75,16 @@ def check_body(request: web.Request) -> None:
     """Check the type and the announced size of the body. The server reads no more than the announced bytes.
 
     Raises:
-        Refusal: 415, 411 or 413.
+        ConsoleRefusal: 415, 411 or 413.
     """
     if request.content_type not in FORMS:
-        raise Refusal(415, "NoForm", "The body of the request is no form.", "Send the form of a page of the console.")
+        raise ConsoleRefusal(
+            415, "NoForm", "The body of the request is no form.", "Send the form of a page of the console."
+        )
     if request.content_length is None:
-        raise Refusal(411, "NoLength", "The request does not say how long it is.", "Send a Content-Length.")
+        raise ConsoleRefusal(411, "NoLength", "The request does not say how long it is.", "Send a Content-Length.")
     if request.content_length > LARGEST_FORM:
-        raise Refusal(
+        raise ConsoleRefusal(
             413,
             "TooLarge",
             f"The form has {request.content_length:,} bytes; {LARGEST_FORM:,} are the most.",

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views import simulator as simulation
 from plimsoll.console.views.deployment.candidates import BAR_LENGTH
 from plimsoll.console.views.what_if import answer_of
-from plimsoll.console.visit import Page, Visit
+from plimsoll.console.visit import ConsolePage, Visit
 
 _UNUSABLE = 2
 _CHANGES_AT_MOST = 20
 
 
-async def simulator(visit: Visit) -> Page:
+async def simulator(visit: Visit) -> ConsolePage:
     """The form; with a model and a GPU type in the URL also the answer."""
     form = simulation.form_of(visit.path, visit.first)
     models = catalogued_models()
@@ -35,10 +35,10 @@ async def simulator(visit: Visit) -> Page:
     if form.arguments and not values["problem"]:
         command, *others = form.arguments
         values |= _answered(await visit.tools.commands.run([command, "--output=json", *others]))
-    return Page("simulator.html", "Simulator", values, is_live=False)
+    return ConsolePage("simulator.html", "Simulator", values, is_live=False)
 
 
-def _refused(form: simulation.Form, models: tuple[str, ...]) -> str:
+def _refused(form: simulation.SimulatorForm, models: tuple[str, ...]) -> str:
     """Return why a question is not asked. A name that is no catalogued model could be a file of this machine."""
     if not form.model or form.model in models:
         return ""
@@ -58,7 +58,7 @@ def _sentence(words: str) -> str:
     return words[words.index("rror: ") + len("rror: ") :] if "rror: " in words else words
 
 
-async def what_if(visit: Visit) -> Page:
+async def what_if(visit: Visit) -> ConsolePage:
     """The form; with a question in the URL or in the form also the answer."""
     manifest = visit.form.get("manifest", "").strip()
     changes, fleet = _changes(visit), visit.world.fleet
@@ -77,7 +77,7 @@ async def what_if(visit: Visit) -> Page:
         ran = await visit.tools.commands.run([*arguments, "-o", "json", *_access(visit)], manifest, visit.bearer)
         to_copy = ["deployment.yaml" if each == "-" else each for each in arguments]
         values |= _answer(ran) | {"command": shlex.join(["plimsoll", *to_copy])}
-    return Page("what_if.html", "What if", values, is_live=False)
+    return ConsolePage("what_if.html", "What if", values, is_live=False)
 
 
 def _changes(visit: Visit) -> tuple[str, ...]:
@@ -85,7 +85,9 @@ def _changes(visit: Visit) -> tuple[str, ...]:
     lines = visit.form["changes"].splitlines() if "changes" in visit.form else visit.query.get("change", ())
     found = tuple(line.strip() for line in lines if line.strip())
     if len(found) > _CHANGES_AT_MOST:
-        raise Refusal(422, "TooManyChanges", f"{len(found)} changes are too many.", f"Give at most {_CHANGES_AT_MOST}.")
+        raise ConsoleRefusal(
+            422, "TooManyChanges", f"{len(found)} changes are too many.", f"Give at most {_CHANGES_AT_MOST}."
+        )
     return found
 
 

@@ -29,11 +29,11 @@ from plimsoll.console.views.load.pressure import (
 from plimsoll.console.views.paging import is_key, part_of
 from plimsoll.console.views.proposals.inbox import open_proposals_of
 from plimsoll.console.views.proposals.page import costs_by_proposal
-from plimsoll.console.views.rows import Row, row_of
+from plimsoll.console.views.rows import DeploymentRow, row_of
 from plimsoll.console.views.states import summary_of
 from plimsoll.console.views.words import age
 from plimsoll.console.views.world import GapKind
-from plimsoll.console.visit import Page, Visit
+from plimsoll.console.visit import ConsolePage, Visit
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
 
@@ -57,14 +57,14 @@ class LiveUses:
         return {key: pressure_row(key, self.asked[key], use, None, self.now) for key, use in self.uses.items()}
 
 
-async def live_uses(visit: Visit, rows: Iterable[Row]) -> LiveUses:
+async def live_uses(visit: Visit, rows: Iterable[DeploymentRow]) -> LiveUses:
     """Return the live use of deployments. A Prometheus that does not answer holds the page for a second at most."""
     asked = asked_of(rows, visit.world.pods)
     reading = await visit.tools.live.last(pods_of(asked, asked))
     return LiveUses(asked, uses_of(asked, reading, visit.now), notice_of(reading, visit.now), visit.now)
 
 
-async def fleet(visit: Visit) -> Page:
+async def fleet(visit: Visit) -> ConsolePage:
     """The map of the fleet; without the right to list nodes, which right is missing and what is known without it."""
     seen = visit.world.fleet
     values: dict[str, Any] = {"found": None, "loads": {}, "notice": ""} if seen is None else await _map(visit, seen)
@@ -72,7 +72,7 @@ async def fleet(visit: Visit) -> Page:
     if seen is None:
         values |= await _totals(visit)
     values |= {"pods_gap": visit.world.gap_of("pods"), "ignored": () if seen is None else seen.ignored}
-    return Page("fleet.html", "Fleet", values)
+    return ConsolePage("fleet.html", "Fleet", values)
 
 
 async def _totals(visit: Visit) -> dict[str, Any]:
@@ -101,24 +101,24 @@ def _shown(found: FleetMap) -> set[Any]:
     return {holder.key for card in cards for holder in card.holders if holder.key is not None}
 
 
-async def deployments(visit: Visit) -> Page:
+async def deployments(visit: Visit) -> ConsolePage:
     """The list of deployments, worst first, with the live use of those on this page."""
     found = listed.deployments_of(visit.world, visit.path, visit.query)
     live = await live_uses(visit, (line.row for line in found.part.items))
     values = {"found": found, "length": listed.BAR_LENGTH, "loads": live.gauges(), "notice": live.notice}
-    return Page("deployments.html", "Deployments", values)
+    return ConsolePage("deployments.html", "Deployments", values)
 
 
 USUAL = SPANS[USUAL_SPAN]
 """The time that the two gauges show."""
 
 
-async def deployment(visit: Visit) -> Page:
+async def deployment(visit: Visit) -> ConsolePage:
     """One deployment, as the API server has it now."""
     key = ObjectKey(visit.parts["namespace"], visit.parts["name"])
     body = await visit.cluster.get(INFERENCE_DEPLOYMENTS, key) if is_key(key) else None
     if body is None:
-        return Page("missing.html", "Not found", {"key": key}, status=404)
+        return ConsolePage("missing.html", "Not found", {"key": key}, status=404)
     row = row_of(body)
     live = await live_uses(visit, [row])
     proposals = open_proposals_of(visit.world, key, visit.now)
@@ -136,10 +136,10 @@ async def deployment(visit: Visit) -> Page:
         "big": BIG_LENGTH,
         "length": BAR_LENGTH,
     }
-    return Page("deployment.html", key.name, values)
+    return ConsolePage("deployment.html", key.name, values)
 
 
-async def pressure(visit: Visit) -> Page:
+async def pressure(visit: Visit) -> ConsolePage:
     """Who is near its line, and since when: the worst first. The past is read for the shown rows only."""
     search, word = visit.first("q"), span_word(visit.first("span"))
     span = SPANS[word]
@@ -162,4 +162,4 @@ async def pressure(visit: Visit) -> Page:
         "steps": [(step, key_of(step)) for step in sorted(LoadStep, key=lambda each: (each == 0, each))],
         "mark": mark_key(),
     }
-    return Page("pressure.html", "Pressure", values)
+    return ConsolePage("pressure.html", "Pressure", values)

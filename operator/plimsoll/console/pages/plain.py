@@ -12,32 +12,34 @@ from plimsoll.console.views.paging import part_of
 from plimsoll.console.views.proposals.inbox import groups_of, inbox_of
 from plimsoll.console.views.proposals.page import costs_by_proposal
 from plimsoll.console.views.states import summary_of
-from plimsoll.console.visit import Page, Visit
+from plimsoll.console.visit import ConsolePage, Visit
 
 
-async def inbox(visit: Visit) -> Page:
+async def inbox(visit: Visit) -> ConsolePage:
     """The things that need a person, by kind of trouble."""
     items = inbox_of(visit.world, visit.now)
     part = part_of(items, visit.path, visit.query)
     values = {"part": part, "groups": groups_of(part.items, items), "summary": summary_of(visit.world)}
-    return Page("inbox.html", "Inbox", values | {"costs": costs_by_proposal(visit.world, part.items)})
+    return ConsolePage("inbox.html", "Inbox", values | {"costs": costs_by_proposal(visit.world, part.items)})
 
 
-async def calculator(visit: Visit) -> Page:
+async def calculator(visit: Visit) -> ConsolePage:
     """The memory that a model needs: ``plimsoll estimate`` as a form. It asks the core alone, in a thread."""
     found = await asyncio.to_thread(calculator_of, visit.query)
-    return Page("calculator.html", "Calculator", {"found": found, "action": visit.path}, is_live=False)
+    return ConsolePage("calculator.html", "Calculator", {"found": found, "action": visit.path}, is_live=False)
 
 
-async def accuracy(visit: Visit) -> Page:
+async def accuracy(visit: Visit) -> ConsolePage:
     """May the figures be trusted? Predictions against reports, by model and GPU type."""
     found = accuracy_of(visit.world.rows.values())
     part = part_of(found.groups, visit.path, visit.query)
     reach = reach_of([error for group in found.groups for error in group.errors])
     lines = [(group, error_strip(group.errors, reach, CLOSE_PERMILLE)) for group in part.items]
-    return Page("accuracy.html", "Accuracy", {"found": found, "part": part, "lines": lines, "reach": reach // 10})
+    return ConsolePage(
+        "accuracy.html", "Accuracy", {"found": found, "part": part, "lines": lines, "reach": reach // 10}
+    )
 
 
-async def words(visit: Visit) -> Page:  # noqa: ARG001 - the words are the same for everybody
+async def words(visit: Visit) -> ConsolePage:  # noqa: ARG001 - the words are the same for everybody
     """All public words."""
-    return Page("words.html", "Words", {"meanings": tuple(meanings().values())}, is_live=False)
+    return ConsolePage("words.html", "Words", {"meanings": tuple(meanings().values())}, is_live=False)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
-from plimsoll.adapters.cluster.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS, Kind
+from plimsoll.adapters.cluster.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS, ObjectKind
 from plimsoll.api.v1alpha1.inbox import Verdict
-from plimsoll.cli.cluster.answering import Answer
+from plimsoll.cli.cluster.answering import ProposalAnswer
 from plimsoll.cli.cluster.live import put_answer
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.views.paging import is_key, is_name
 from plimsoll.console.views.proposals.content import AnswerLine, Body, answers_of, content_of
 from plimsoll.console.views.proposals.inbox import OUTDATED, is_outdated
-from plimsoll.console.views.proposals.page import Proposal, badge_of, parts_of, path_of, proposal_of
-from plimsoll.console.visit import Page, Redirect, Visit
+from plimsoll.console.views.proposals.page import ProposalPage, badge_of, parts_of, path_of, proposal_of
+from plimsoll.console.visit import ConsolePage, Redirect, Visit
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 
@@ -23,16 +23,16 @@ _OK, _CONFLICT = 200, 409
 _APPROVALS = f"{APPROVALS.plural}.{APPROVALS.group}"
 
 
-async def proposal(visit: Visit) -> Page:
+async def proposal(visit: Visit) -> ConsolePage:
     """One proposal as the API server has it now, with the answers to it."""
     return await _shown(visit)
 
 
-async def answer(visit: Visit) -> Page | Redirect:
+async def answer(visit: Visit) -> ConsolePage | Redirect:
     """Create a PlacementApproval in the person's own name, if the form is about the proposal as it is now.
 
     Raises:
-        Refusal: the form has no such decision, or its reason is too long.
+        ConsoleRefusal: the form has no such decision, or its reason is too long.
     """
     decision, reason = visit.form.get("decision", ""), visit.form.get("reason", "").strip()
     _check(decision, reason)
@@ -42,7 +42,7 @@ async def answer(visit: Visit) -> Page | Redirect:
     if body is None or stale:
         return await _shown(visit, stale, _CONFLICT)
     content = content_of(body)
-    sent = Answer(decision, content.fields.deployment, key.namespace, content.fields.id, reason or None)
+    sent = ProposalAnswer(decision, content.fields.deployment, key.namespace, content.fields.id, reason or None)
     try:
         made, _ = await put_answer(visit.cluster, sent, body, key.namespace)
     except ClusterRefused as refusal:
@@ -54,10 +54,12 @@ async def answer(visit: Visit) -> Page | Redirect:
 
 def _check(decision: str, reason: str) -> None:
     if decision not in {each.value for each in Verdict}:
-        raise Refusal(422, "NoDecision", "The form does not say approve or reject.", "Use the buttons of the page.")
+        raise ConsoleRefusal(
+            422, "NoDecision", "The form does not say approve or reject.", "Use the buttons of the page."
+        )
     if len(reason) > LONGEST_REASON:
         sentence = f"The reason has {len(reason):,} characters; {LONGEST_REASON:,} are the most."
-        raise Refusal(422, "ReasonTooLong", sentence, "Write a shorter reason.")
+        raise ConsoleRefusal(422, "ReasonTooLong", sentence, "Write a shorter reason.")
 
 
 def _stale(body: Body | None, visit: Visit) -> str:
@@ -73,7 +75,7 @@ def _stale(body: Body | None, visit: Visit) -> str:
     return ""
 
 
-async def _shown(visit: Visit, banner: str = "", status: int = _OK) -> Page:
+async def _shown(visit: Visit, banner: str = "", status: int = _OK) -> ConsolePage:
     key = _key(visit)
     body = await _get(visit, PROPOSALS, key)
     if body is None:
@@ -88,12 +90,12 @@ async def _shown(visit: Visit, banner: str = "", status: int = _OK) -> Page:
     outdated = is_outdated(body, visit.world.rows.get(found.content.deployment))
     values |= {"outdated": OUTDATED if outdated and found.verdicts else ""}
     values |= {"has_form": has_form, "follows": follows, "path": path_of(key), "longest": LONGEST_REASON}
-    return Page(
+    return ConsolePage(
         "proposal.html", f"Proposal for {fields.deployment}", values, status, is_live=not has_form and status == _OK
     )
 
 
-async def _gone(visit: Visit, key: ObjectKey, banner: str, status: int) -> Page:
+async def _gone(visit: Visit, key: ObjectKey, banner: str, status: int) -> ConsolePage:
     """The page of a proposal that does not stand any more. The answers to it may still be there."""
     deployment, known = parts_of(key.name) if is_key(key) else ("", "")
     answers, gap = await _answers(visit, key.namespace, deployment, known) if known else ((), "")
@@ -101,7 +103,7 @@ async def _gone(visit: Visit, key: ObjectKey, banner: str, status: int) -> Page:
     values |= {"badge": badge_of("gone")}
     if status == _OK and not answers:
         status = GONE
-    return Page("proposal_gone.html", "Proposal", values, status, is_live=status == _OK)
+    return ConsolePage("proposal_gone.html", "Proposal", values, status, is_live=status == _OK)
 
 
 def _followed(visit: Visit) -> str:
@@ -114,7 +116,7 @@ def _key(visit: Visit) -> ObjectKey:
     return ObjectKey(visit.parts["namespace"], visit.parts["name"])
 
 
-async def _get(visit: Visit, kind: Kind, key: ObjectKey) -> Body | None:
+async def _get(visit: Visit, kind: ObjectKind, key: ObjectKey) -> Body | None:
     """Return one object. Nothing that is no name becomes a part of the request's path."""
     return await visit.cluster.get(kind, key) if is_key(key) else None
 
@@ -146,7 +148,7 @@ def _gap(refusal: ClusterRefused, namespace: str, made: str) -> str:
     return f"You may not list {_APPROVALS} in the namespace {namespace}, so answers are not shown.{about}"
 
 
-async def _missing(visit: Visit, found: Proposal) -> tuple[str, ...]:
+async def _missing(visit: Visit, found: ProposalPage) -> tuple[str, ...]:
     """Return the rights that the person lacks for an answer, as sentences. Without a form nothing is asked."""
     if not visit.tools.settings.allow_approvals or not found.verdicts:
         return ()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from plimsoll.adapters.cluster.bearer_access import BearerAccess
-from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.errors import ConsoleRefusal
 
 AT_ONCE = 2
 """Commands that run at the same time."""
@@ -49,14 +49,16 @@ class Commands:
             bearer: credentials for the cluster, which no file and no argument has; None for a command without them.
 
         Raises:
-            Refusal: too many questions at once, or the answer takes too long.
+            ConsoleRefusal: too many questions at once, or the answer takes too long.
         """
         try:
             async with asyncio.timeout(QUEUE_SECONDS):
                 await self._ways.acquire()
         except TimeoutError:
             words = "The console works on other questions."
-            raise Refusal(503, "TooManyQuestions", words, "Ask again in a moment.", {"Retry-After": "10"}) from None
+            raise ConsoleRefusal(
+                503, "TooManyQuestions", words, "Ask again in a moment.", {"Retry-After": "10"}
+            ) from None
         try:
             return await _with_access(arguments, given, bearer)
         finally:
@@ -92,7 +94,7 @@ async def _run(arguments: Sequence[str], given: str, files: Sequence[int] = ()) 
             out, err = await process.communicate(given.encode())
     except TimeoutError:
         words = f"The answer took more than {RUN_SECONDS:.0f} s and was stopped."
-        raise Refusal(504, "TooSlow", words, "Ask plimsoll in a terminal: it has no such limit.") from None
+        raise ConsoleRefusal(504, "TooSlow", words, "Ask plimsoll in a terminal: it has no such limit.") from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

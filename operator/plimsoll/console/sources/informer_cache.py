@@ -11,9 +11,9 @@ from typing import Any
 
 from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
-from plimsoll.adapters.cluster.kinds import Kind
+from plimsoll.adapters.cluster.kinds import ObjectKind
 from plimsoll.console.views.rows import Body, key_of
-from plimsoll.console.views.world import Gap, GapKind
+from plimsoll.console.views.world import GapKind, KindGap
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 
@@ -40,7 +40,7 @@ logger = logging.getLogger("plimsoll.console")
 
 
 @dataclass
-class InformerCache:
+class ScopedInformer:
     """The objects of one kind in one scope.
 
     Args:
@@ -52,12 +52,12 @@ class InformerCache:
     """
 
     cluster: Cluster
-    kind: Kind
+    kind: ObjectKind
     keep: Callable[[Body], Any]
     on_change: Callable[[], None]
     namespace: str | None = None
     objects: dict[ObjectKey, Any] = field(default_factory=dict)
-    gap: Gap | None = None
+    gap: KindGap | None = None
     heard: float = 0.0
     changes: int = 0
     is_forbidden: asyncio.Event = field(default_factory=asyncio.Event)
@@ -176,5 +176,5 @@ class InformerCache:
         self._failures += 1
         await asyncio.sleep(pause)
 
-    def _gap(self, reason: GapKind, message: str = "") -> Gap:
-        return Gap(self.kind.plural, reason, time.time(), self.namespace or "", message, self.kind.group)
+    def _gap(self, reason: GapKind, message: str = "") -> KindGap:
+        return KindGap(self.kind.plural, reason, time.time(), self.namespace or "", message, self.kind.group)

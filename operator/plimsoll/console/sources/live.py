@@ -19,7 +19,7 @@ from plimsoll.adapters.prometheus.bounded_session import QueryRefused
 from plimsoll.app.settings import Settings
 from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.fleet import FleetTotals
-from plimsoll.console.views.load.live_use import LiveReading, LiveState, Past, PodLast, Span
+from plimsoll.console.views.load.live_use import LiveReading, LiveState, MapSpan, PastUse, PodLast
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 
@@ -50,7 +50,7 @@ class _Kept:
     last: PodLast | None = None
 
 
-_PastKey = tuple[Span, frozenset[ObjectKey]]
+_PastKey = tuple[MapSpan, frozenset[ObjectKey]]
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class LiveSource:
     patience_seconds: float = PATIENCE_SECONDS
     breaker: CircuitBreaker = field(default_factory=lambda: CircuitBreaker("Prometheus"))
     _kept: dict[ObjectKey, _Kept] = field(default_factory=dict)
-    _pasts: dict[_PastKey, Past] = field(default_factory=dict)
+    _pasts: dict[_PastKey, PastUse] = field(default_factory=dict)
     _reading: asyncio.Task[None] | None = None
     _totals: FleetTotals | None = None
     _totals_reading: asyncio.Task[None] | None = None
@@ -95,7 +95,7 @@ class LiveSource:
             await asyncio.wait({reading}, timeout=left)
         return self._answer(pods)
 
-    async def over_time(self, pods: Collection[ObjectKey], span: Span) -> Past | None:
+    async def over_time(self, pods: Collection[ObjectKey], span: MapSpan) -> PastUse | None:
         """Return what pods did over a time. Never raises.
 
         While Prometheus does not answer, this is the last answer to the same question, with its time; None without one.
@@ -192,7 +192,7 @@ class LiveSource:
     async def _read_past(self, reader: PrometheusLive, key: _PastKey) -> None:
         (span, pods), now = key, self.wall()
 
-        def work() -> Past | None:
+        def work() -> PastUse | None:
             with self._asking(), contextlib.suppress(QueryRefused):  # the last samples may be had nevertheless
                 return reader.over_time(pods, now=now, span=span)
             return None

@@ -26,7 +26,7 @@ from plimsoll.adapters.prometheus.access import (
 from plimsoll.adapters.prometheus.bounded_session import QueryAdapter, ReplyTooLarge, session_with, unreachable
 from plimsoll.adapters.prometheus.engine_series import Series, parse_series, pod_signals
 from plimsoll.console.views.fleet import FleetTotals, GpuTotal
-from plimsoll.console.views.load.live_use import STALE_SECONDS, Past, PodPast, Span
+from plimsoll.console.views.load.live_use import STALE_SECONDS, MapSpan, PastUse, PodPast
 from plimsoll.console.views.paging import is_key
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -104,7 +104,7 @@ class PrometheusLive:
                 found.setdefault(pod, []).append(series)
         return found
 
-    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
+    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: MapSpan) -> PastUse:
         """Return the highest values of each column of a map, by pod. A column without samples has no value.
 
         Raises:
@@ -116,7 +116,7 @@ class PrometheusLive:
             for source in (_Source(pair, metrics) for metrics in self._engines for pair in self._label_pairs):
                 missing = [pod for pod in pods if pod not in found]
                 found.update(self._past(ask, source, missing, _Columns(now, skew, span)))
-        return Past(now, span, found)
+        return PastUse(now, span, found)
 
     def totals(self, *, now: float) -> FleetTotals | None:
         """Return the GPUs of the fleet by type, as the operator's metrics have them; None if it reports none.
@@ -244,7 +244,7 @@ def _spellings(metrics: EngineMetrics, name: str) -> tuple[str, ...]:
 class _Columns(NamedTuple):
     now: float
     skew: float
-    span: Span
+    span: MapSpan
 
 
 class _Question(NamedTuple):

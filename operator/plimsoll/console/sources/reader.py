@@ -13,18 +13,18 @@ from typing import Any, NamedTuple, Self
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
-from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, LEASES, NODES, PODS, PROPOSALS, Kind
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, LEASES, NODES, PODS, PROPOSALS, ObjectKind
 from plimsoll.app.watch.pruning import node as pruned_node
 from plimsoll.app.watch.pruning import whole
-from plimsoll.console.sources.informer_cache import InformerCache
+from plimsoll.console.sources.informer_cache import ScopedInformer
 from plimsoll.console.views.rows import Body, row_of
-from plimsoll.console.views.world import GapKind, OperatorSign, PodRow, World, pod_of, sign_of
+from plimsoll.console.views.world import ClusterView, GapKind, OperatorSign, PodRow, pod_of, sign_of
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 
-KEPT: Mapping[Kind, Callable[[Body], Any]] = {
+KEPT: Mapping[ObjectKind, Callable[[Body], Any]] = {
     INFERENCE_DEPLOYMENTS: row_of,
     PROPOSALS: whole,
     NODES: pruned_node,
@@ -69,10 +69,10 @@ class Reader:
         self._namespaces = tuple(namespaces)
         self._fallback = tuple(fallback)
         self._heartbeat = None if operator is None else Heartbeat(cluster, operator, self._note)
-        self._caches: list[InformerCache] = []
+        self._caches: list[ScopedInformer] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.revision = 0
-        self._world: World | None = None
+        self._world: ClusterView | None = None
         self._fleet: _Read | None = None
         self._waiters: set[asyncio.Event] = set()
 
@@ -90,8 +90,8 @@ class Reader:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _add(self, kind: Kind, namespace: str | None) -> None:
-        cache = InformerCache(self._cluster, kind, KEPT[kind], self._note, namespace)
+    def _add(self, kind: ObjectKind, namespace: str | None) -> None:
+        cache = ScopedInformer(self._cluster, kind, KEPT[kind], self._note, namespace)
         self._caches.append(cache)
         self._start(cache.run())
         if kind.namespaced and namespace is None and self._fallback:
@@ -100,7 +100,7 @@ class Reader:
     def _start(self, work: Any) -> None:
         self._tasks.add(asyncio.create_task(work))
 
-    async def _narrow(self, cache: InformerCache) -> None:
+    async def _narrow(self, cache: ScopedInformer) -> None:
         """Show single namespaces if the person may not list a kind in all of them."""
         await cache.is_forbidden.wait()
         for namespace in self._fallback:
@@ -117,14 +117,14 @@ class Reader:
         return Listener(self._waiters)
 
     @property
-    def world(self) -> World:
+    def world(self) -> ClusterView:
         """Everything as it is now. It is made once for each revision."""
         if self._world is None:
             self._world = self._made()
         return self._world
 
-    def _made(self) -> World:
-        return World(
+    def _made(self) -> ClusterView:
+        return ClusterView(
             revision=self.revision,
             heard=self._heard(),
             rows=MappingProxyType(self._all(INFERENCE_DEPLOYMENTS)),
@@ -142,13 +142,13 @@ class Reader:
             (cache.heard for cache in self._caches if cache.heard and not cache.is_forbidden.is_set()), default=0.0
         )
 
-    def _all(self, kind: Kind) -> dict[Any, Any]:
+    def _all(self, kind: ObjectKind) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for cache in self.caches_of(kind):
             found |= cache.objects
         return found
 
-    def caches_of(self, kind: Kind) -> list[InformerCache]:
+    def caches_of(self, kind: ObjectKind) -> list[ScopedInformer]:
         """Return the caches of a kind, one a scope."""
         return [cache for cache in self._caches if cache.kind == kind]
 

@@ -16,15 +16,15 @@ from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource, live_source
 from plimsoll.console.sources.reader import Reader
-from plimsoll.console.views.deployments import Line, lines_of
+from plimsoll.console.views.deployments import DeploymentLine, lines_of
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.fleet import TypeStrip, strips_of
 from plimsoll.console.views.frame import freshness_of
-from plimsoll.console.views.load.live_use import LiveUse, Sample, uses_of
+from plimsoll.console.views.load.live_use import LiveUse, SampledFigure, uses_of
 from plimsoll.console.views.load.pressure import asked_of, pods_of
 from plimsoll.console.views.states import Summary, summary_of
 from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent, split_words
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 BAR_CELLS = 24
@@ -35,7 +35,7 @@ _LETTERS = (("W", "blue"), ("K", "cyan"), ("A", "yellow"), ("O", "magenta"))
 _LEGEND = "W weights  K KV cache needed  A activations  O graphs, overhead  m margin  . spare  | load line  ! over it"
 
 
-def picture(world: World, uses: Mapping[ObjectKey, LiveUse], now: float, rows: int) -> RenderableType:
+def picture(world: ClusterView, uses: Mapping[ObjectKey, LiveUse], now: float, rows: int) -> RenderableType:
     """Return the terminal's picture.
 
     Args:
@@ -54,7 +54,7 @@ def picture(world: World, uses: Mapping[ObjectKey, LiveUse], now: float, rows: i
     )
 
 
-def _headline(world: World, now: float) -> Text:
+def _headline(world: ClusterView, now: float) -> Text:
     fresh = freshness_of(world, now)
     colour = "green" if fresh.kind == "live" else "bold red"
     return Text.assemble(
@@ -70,7 +70,7 @@ def _summary(summary: Summary) -> str:
     )
 
 
-def _gaps(world: World, now: float) -> Iterator[Text]:
+def _gaps(world: ClusterView, now: float) -> Iterator[Text]:
     complaint = "" if world.operator is None else world.operator.complaint(now)
     if complaint:
         yield Text(complaint, style="bold red")
@@ -78,7 +78,7 @@ def _gaps(world: World, now: float) -> Iterator[Text]:
         yield Text(gap.sentence, style="yellow")
 
 
-def _strips(world: World) -> Iterator[Table]:
+def _strips(world: ClusterView) -> Iterator[Table]:
     strips = strips_of(world)
     if not strips:
         return
@@ -99,7 +99,7 @@ def _strip(strip: TypeStrip, most: int) -> Text:
     return Text.assemble(("#" * ours, "blue"), ("x" * others, "bright_black"), ("." * free, "dim"))
 
 
-def _table(lines: list[Line], uses: Mapping[ObjectKey, LiveUse], now: float) -> Table:
+def _table(lines: list[DeploymentLine], uses: Mapping[ObjectKey, LiveUse], now: float) -> Table:
     table = Table(
         "DEPLOYMENT", "STATE", "GPU", "ONE GPU", "NEED/MAY GiB", "KV", "BATCH", "WAIT", "READY", "$/H", box=None,
         caption=_LEGEND, caption_justify="left",
@@ -109,7 +109,7 @@ def _table(lines: list[Line], uses: Mapping[ObjectKey, LiveUse], now: float) -> 
     return table
 
 
-def _row(line: Line, use: LiveUse, now: float) -> tuple[RenderableType, ...]:
+def _row(line: DeploymentLine, use: LiveUse, now: float) -> tuple[RenderableType, ...]:
     row, state = line.row, line.state
     place = "none" if row.gpu_type is None or row.split is None else f"{row.gpu_type} {split_words(row.split)}"
     figures = row.figures
@@ -143,7 +143,7 @@ def bar(figures: Figures) -> Text:
     return Text.assemble(*cells)
 
 
-def _figure(sample: Sample | None, now: float, words: Callable[[float], str]) -> Text:
+def _figure(sample: SampledFigure | None, now: float, words: Callable[[float], str]) -> Text:
     if sample is None:
         return Text(UNKNOWN, style="bright_black")
     return Text(words(sample.value), style="bright_black" if sample.is_stale(now) else "")
@@ -207,6 +207,6 @@ async def _read(reader: Reader) -> None:
                 await listener.wait(FIRST_SECONDS)
 
 
-async def _uses(world: World, live: LiveSource) -> dict[ObjectKey, LiveUse]:
+async def _uses(world: ClusterView, live: LiveSource) -> dict[ObjectKey, LiveUse]:
     asked = asked_of(world.rows.values(), world.pods)
     return uses_of(asked, await live.last(pods_of(asked, asked)), time.time())

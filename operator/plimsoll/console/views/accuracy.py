@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-from plimsoll.console.views.rows import Observed, PoolRow, ProvedTooSmall, Row
+from plimsoll.console.views.rows import DeploymentRow, ObservedRow, PoolRow, ProvedTooSmall
 from plimsoll.console.views.words import UNKNOWN, count, gib, split_words
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
@@ -60,7 +60,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AccuracyGroup:
     """All comparisons of one model on one GPU type by one measure. Errors are in thousandths."""
 
     model: str
@@ -106,11 +106,11 @@ class Accuracy:
 
     answer: str
     is_trusted: bool | None
-    groups: tuple[Group, ...]
+    groups: tuple[AccuracyGroup, ...]
     too_small: tuple[tuple[ObjectKey, ProvedTooSmall], ...]
 
 
-def accuracy_of(rows: Iterable[Row]) -> Accuracy:
+def accuracy_of(rows: Iterable[DeploymentRow]) -> Accuracy:
     """Return the view of the deployments that a person sees, the worst groups first."""
     some = list(rows)
     groups = sorted(_groups([each for row in some for each in _comparisons(row)]), key=_worst_first)
@@ -118,12 +118,12 @@ def accuracy_of(rows: Iterable[Row]) -> Accuracy:
     return Accuracy(*_answer(groups, small), tuple(groups), small)
 
 
-def _comparisons(row: Row) -> Iterator[Comparison]:
+def _comparisons(row: DeploymentRow) -> Iterator[Comparison]:
     yield from (found for pool in row.pools if (found := _of_pool(row, pool)) is not None)
     yield from (_of_start(row, seen) for seen in row.observed)
 
 
-def _of_pool(row: Row, pool: PoolRow) -> Comparison | None:
+def _of_pool(row: DeploymentRow, pool: PoolRow) -> Comparison | None:
     """Return a pool's comparison; None while its engines report nothing."""
     predicted, reported = pool.kv_tokens_predicted, pool.kv_tokens_reported
     if predicted is None or reported is None or reported <= 0:
@@ -132,7 +132,7 @@ def _of_pool(row: Row, pool: PoolRow) -> Comparison | None:
     return Comparison(row.key, row.model, pool.gpu_type, split, Measure.TOKENS, predicted, reported)
 
 
-def _of_start(row: Row, seen: Observed) -> Comparison:
+def _of_start(row: DeploymentRow, seen: ObservedRow) -> Comparison:
     """Return a start's comparison. An engine that reports no memory is one that ran out of it."""
     reported = seen.available_kv_bytes
     return Comparison(
@@ -150,21 +150,21 @@ def _kind(each: Comparison) -> tuple[str, str, Measure]:
     return (each.model, each.gpu_type, each.measure)
 
 
-def _groups(comparisons: Sequence[Comparison]) -> Iterator[Group]:
+def _groups(comparisons: Sequence[Comparison]) -> Iterator[AccuracyGroup]:
     for kind, some in groupby(sorted(comparisons, key=lambda each: (_kind(each), each.deployment)), key=_kind):
-        yield Group(*kind, tuple(some))
+        yield AccuracyGroup(*kind, tuple(some))
 
 
 def _distance(each: Comparison) -> int:
     return abs(each.permille or 0)
 
 
-def _worst_first(group: Group) -> tuple[int, int, tuple[str, str, Measure]]:
+def _worst_first(group: AccuracyGroup) -> tuple[int, int, tuple[str, str, Measure]]:
     worst = 0 if group.worst is None else _distance(group.worst)
     return (-len(group.too_small), -worst, (group.model, group.gpu_type, group.measure))
 
 
-def _answer(groups: Sequence[Group], small: Sequence[object]) -> tuple[str, bool | None]:
+def _answer(groups: Sequence[AccuracyGroup], small: Sequence[object]) -> tuple[str, bool | None]:
     """Answer in one sentence and in one word, from the figures that the placement used, if there are any."""
     if not groups and not small:
         return "Nobody can say yet: no engine has reported its KV cache.", None

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from plimsoll.console.drawing.bar import Scale, Strip, common_scale, strip_of
+from plimsoll.console.drawing.bar import BarScale, BarStrip, common_scale, strip_of
 from plimsoll.console.drawing.hulls import Held, Hulls, hulls_of
-from plimsoll.console.views.paging import Part, Query, first_of, has_words, part_of
-from plimsoll.console.views.rows import Row
+from plimsoll.console.views.paging import ListPage, Query, first_of, has_words, part_of
+from plimsoll.console.views.rows import DeploymentRow
 from plimsoll.console.views.states import Severity, State, state_of
 from plimsoll.console.views.words import count
-from plimsoll.console.views.world import PodRow, World
+from plimsoll.console.views.world import ClusterView, PodRow
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB
@@ -32,7 +32,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class GpuHolder:
     """Who holds GPUs of a node: a deployment of ours with its figures, or somebody else's pod.
 
     ``need`` and ``line`` are in GiB, as words. ``over`` is how far the need is beyond the line, in GiB.
@@ -53,7 +53,7 @@ class NodeCard:
 
     node: GpuNode
     zone: str
-    holders: tuple[Holder, ...]
+    holders: tuple[GpuHolder, ...]
     hulls: Hulls
 
 
@@ -68,7 +68,7 @@ class TypeStrip:
     ours: int
     others: int
     over: int
-    strip: Strip
+    strip: BarStrip
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ class FleetMap:
     """The map. ``part`` has the nodes of this page; None if only the strips are shown."""
 
     strips: tuple[TypeStrip, ...]
-    part: Part[NodeCard] | None
+    part: ListPage[NodeCard] | None
     chosen: str
     search: str
 
 
 def fleet_of(
-    world: World,
+    world: ClusterView,
     fleet: Fleet,
     path: str,
     query: Query,
@@ -101,11 +101,11 @@ def fleet_of(
     scale = common_scale((node.gpu.usable_bytes for node in nodes), HULL_LENGTH)
     part = part_of(nodes, path, query, NODES_AT_ONCE)
     cards = tuple(_card(world, node, by_node, scale, live) for node in part.items)
-    shown = Part(cards, part.total, part.number, part.pages, part.previous, part.following)
+    shown = ListPage(cards, part.total, part.number, part.pages, part.previous, part.following)
     return FleetMap(strips, shown, chosen, search)
 
 
-def strips_of(world: World) -> tuple[TypeStrip, ...]:
+def strips_of(world: ClusterView) -> tuple[TypeStrip, ...]:
     """Return the strips of all GPU types; none if the person may not list nodes."""
     nodes = () if world.fleet is None else world.fleet.nodes
     return tuple(_strips(world, nodes, _pods_by_node(world.pods)))
@@ -124,10 +124,10 @@ def _pods_by_node(pods: Sequence[PodRow]) -> Mapping[str, Sequence[PodRow]]:
 
 
 def _card(
-    world: World,
+    world: ClusterView,
     node: GpuNode,
     by_node: Mapping[str, Sequence[PodRow]],
-    scale: Scale,
+    scale: BarScale,
     live: Mapping[ObjectKey, float],
 ) -> NodeCard:
     pods = sorted(
@@ -152,12 +152,12 @@ def _named(pods: Sequence[PodRow]) -> Iterator[tuple[str, PodRow]]:
         yield letter, pod
 
 
-def _held(world: World, letter: str, pod: PodRow, resource: str, live: Mapping[ObjectKey, float]) -> Held:
+def _held(world: ClusterView, letter: str, pod: PodRow, resource: str, live: Mapping[ObjectKey, float]) -> Held:
     share = live.get(pod.owner) if pod.is_ours else None
     return Held(letter, pod.holds(resource), _figures_row(world, pod), share)
 
 
-def _figures_row(world: World, pod: PodRow) -> Row | None:
+def _figures_row(world: ClusterView, pod: PodRow) -> DeploymentRow | None:
     """Return the deployment of a pod if its figures are those of the pod's pool."""
     row = world.rows.get(pod.owner) if pod.is_ours else None
     pool = None if row is None else next((each for each in row.pools if each.name == pod.pool), None)
@@ -165,7 +165,7 @@ def _figures_row(world: World, pod: PodRow) -> Row | None:
     return row if is_same else None
 
 
-def _holders(world: World, named: Sequence[tuple[str, PodRow]], resource: str) -> Iterator[Holder]:
+def _holders(world: ClusterView, named: Sequence[tuple[str, PodRow]], resource: str) -> Iterator[GpuHolder]:
     """Yield the holders, one for each deployment and one for all others."""
     groups: dict[str, list[PodRow]] = defaultdict(list)
     for letter, pod in named:
@@ -176,17 +176,19 @@ def _holders(world: World, named: Sequence[tuple[str, PodRow]], resource: str) -
         yield _holder(letter, pods, gpus, row)
 
 
-def _holder(letter: str, pods: Sequence[PodRow], gpus: int, row: Row | None) -> Holder:
+def _holder(letter: str, pods: Sequence[PodRow], gpus: int, row: DeploymentRow | None) -> GpuHolder:
     key = pods[0].owner if letter else None
     if row is None or row.figures is None:
-        return Holder(letter, gpus, key, len(pods))
+        return GpuHolder(letter, gpus, key, len(pods))
     figures = row.figures
     over = f"{-figures.spare / GIB:.1f}" if figures.spare < 0 else ""
     words = f"{figures.upper / GIB:.1f} of {figures.budget / GIB:.1f} GiB"
-    return Holder(letter, gpus, key, len(pods), words, state_of(row), over)
+    return GpuHolder(letter, gpus, key, len(pods), words, state_of(row), over)
 
 
-def _strips(world: World, nodes: Sequence[GpuNode], by_node: Mapping[str, Sequence[PodRow]]) -> Iterator[TypeStrip]:
+def _strips(
+    world: ClusterView, nodes: Sequence[GpuNode], by_node: Mapping[str, Sequence[PodRow]]
+) -> Iterator[TypeStrip]:
     over = {key for key, row in world.rows.items() if state_of(row).severity is Severity.OVER}
     most = max(_totals(nodes).values(), default=0)
     for gpu_type in sorted(_totals(nodes)):
@@ -244,7 +246,7 @@ class TotalLine:
     """One type with its strip."""
 
     total: GpuTotal
-    strip: Strip
+    strip: BarStrip
 
 
 def lines_of_totals(totals: Iterable[GpuTotal]) -> tuple[TotalLine, ...]:
@@ -254,6 +256,6 @@ def lines_of_totals(totals: Iterable[GpuTotal]) -> tuple[TotalLine, ...]:
     return tuple(TotalLine(each, _strip_of_total(each, most)) for each in found)
 
 
-def _strip_of_total(total: GpuTotal, most: int) -> Strip:
+def _strip_of_total(total: GpuTotal, most: int) -> BarStrip:
     words = f"{total.gpu_type}: {count(total.free)} of {count(total.gpus)} GPUs free, {count(total.held)} held"
     return strip_of(0, total.held, total.free, most, words)

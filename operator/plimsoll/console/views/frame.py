@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from plimsoll.console.views.words import Sign, age, clock
-from plimsoll.console.views.world import GapKind, World
+from plimsoll.console.views.world import ClusterView, GapKind
 
 STALE_SECONDS = 60
 """Older figures are grey."""
@@ -32,7 +32,7 @@ class Banner:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PageFrame:
     """The frame of one page."""
 
     menu: tuple[MenuItem, ...]
@@ -40,7 +40,9 @@ class Frame:
     banners: tuple[Banner, ...]
 
 
-def frame_of(world: World, path: str, pages: Sequence[tuple[str, str]], counts: Mapping[str, int], now: float) -> Frame:
+def frame_of(
+    world: ClusterView, path: str, pages: Sequence[tuple[str, str]], counts: Mapping[str, int], now: float
+) -> PageFrame:
     """Return the frame.
 
     Args:
@@ -51,14 +53,14 @@ def frame_of(world: World, path: str, pages: Sequence[tuple[str, str]], counts: 
         now: POSIX seconds.
     """
     menu = tuple(MenuItem(each, word, _is_here(each, path), counts.get(each), each == "/") for each, word in pages)
-    return Frame(menu, freshness_of(world, now), tuple(_banners(world, now)))
+    return PageFrame(menu, freshness_of(world, now), tuple(_banners(world, now)))
 
 
 def _is_here(entry: str, path: str) -> bool:
     return entry == path or (entry != "/" and path.startswith(f"{entry}/"))
 
 
-def freshness_of(world: World, now: float) -> Sign:
+def freshness_of(world: ClusterView, now: float) -> Sign:
     """Return how old the data are. Watches say at least once a minute that nothing has changed."""
     if not world.heard:
         return Sign("\u25cb", "no answer of the API server yet", "stale")
@@ -68,7 +70,7 @@ def freshness_of(world: World, now: float) -> Sign:
     return Sign("\u25cf", f"live, {old} old", "live")
 
 
-def _banners(world: World, now: float) -> Iterator[Banner]:
+def _banners(world: ClusterView, now: float) -> Iterator[Banner]:
     broken = next((gap for gap in world.gaps if gap.reason is GapKind.UNREACHABLE), None)
     if broken is not None:
         words = f"The API server does not answer since {clock(broken.since)}. This is the last state, "
@@ -82,7 +84,7 @@ def _banners(world: World, now: float) -> Iterator[Banner]:
             yield Banner("note", gap.sentence)
 
 
-def _loading(world: World) -> str:
+def _loading(world: ClusterView) -> str:
     failing = next((gap for gap in world.gaps if gap.reason is GapKind.LOADING and gap.message), None)
     if failing is not None:
         return f"The API server cannot be reached: {failing.message}. The console asks again by itself."

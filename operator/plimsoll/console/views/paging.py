@@ -23,7 +23,7 @@ Query = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[T]):
+class ListPage(Generic[T]):
     """One page of a list. ``previous`` and ``following`` are the addresses of its neighbours; empty for none."""
 
     items: Sequence[T]
@@ -34,7 +34,7 @@ class Part(Generic[T]):
     following: str
 
 
-def part_of(items: Sequence[T], path: str, query: Query, size: int = PAGE_SIZE) -> Part[T]:
+def part_of(items: Sequence[T], path: str, query: Query, size: int = PAGE_SIZE) -> ListPage[T]:
     """Return the page that ``query['page']`` names, counted from 1. A number beyond the end is the last page."""
     pages = max(1, -(-len(items) // size))
     number = min(pages, max(1, _number(query)))
@@ -44,7 +44,7 @@ def part_of(items: Sequence[T], path: str, query: Query, size: int = PAGE_SIZE) 
         return f"{path}?{urlencode([*kept, ('page', other)])}" if 1 <= other <= pages else ""
 
     start = (number - 1) * size
-    return Part(items[start : start + size], len(items), number, pages, address(number - 1), address(number + 1))
+    return ListPage(items[start : start + size], len(items), number, pages, address(number - 1), address(number + 1))
 
 
 def _number(query: Query) -> int:

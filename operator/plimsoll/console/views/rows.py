@@ -46,7 +46,7 @@ class PoolRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedRow:
     """Memory that an engine reported, and what was predicted of it, in bytes. No report: it ran out of memory."""
 
     model: str
@@ -67,7 +67,7 @@ class ProvedTooSmall:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveRow:
     """The live loop's last word."""
 
     decision: str
@@ -79,7 +79,7 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DeploymentRow:
     """An InferenceDeployment in short.
 
     ``figures`` are those of one GPU of the chosen place, which is that of ``gpu_type`` and ``split``; None if
@@ -106,8 +106,8 @@ class Row:
     warnings: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
     proposals: tuple[str, ...] = ()
-    live: Live | None = None
-    observed: tuple[Observed, ...] = ()
+    live: LiveRow | None = None
+    observed: tuple[ObservedRow, ...] = ()
     max_sequences: int | None = None
     too_small: tuple[ProvedTooSmall, ...] = ()
     complaints: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ def key_of(body: Body) -> ObjectKey:
     return ObjectKey(str(head.get("namespace") or ""), str(head["name"]))
 
 
-def row_of(body: Body) -> Row:
+def row_of(body: Body) -> DeploymentRow:
     """Return an object in short. Unusable parts of a status are left out and named."""
     record = read(body.get("status"))
     status, head = whole_status(record), body["metadata"]
@@ -138,7 +138,7 @@ def row_of(body: Body) -> Row:
         each.type: Word(each.status, each.reason, each.message, from_rfc3339(each.last_transition_time))
         for each in status.conditions or ()
     }
-    return Row(
+    return DeploymentRow(
         key=key_of(body),
         uid=str(head.get("uid") or ""),
         version=str(head.get("resourceVersion") or ""),
@@ -187,14 +187,14 @@ def _pool(pool: PoolStatus) -> PoolRow:
     )
 
 
-def _observed(seen: ObservationStatus) -> Observed:
-    return Observed(
+def _observed(seen: ObservationStatus) -> ObservedRow:
+    return ObservedRow(
         seen.model, seen.gpu_type, split_of(seen), seen.engine_version, seen.predicted_kv_bytes, seen.available_kv_bytes
     )
 
 
-def _live(status: InferenceDeploymentStatus) -> Live | None:
+def _live(status: InferenceDeploymentStatus) -> LiveRow | None:
     live = status.rebalancing
     if live is None:
         return None
-    return Live(live.decision, live.reason, live.message, live.diagnosis, live.proposal, live.proposal_id)
+    return LiveRow(live.decision, live.reason, live.message, live.diagnosis, live.proposal, live.proposal_id)

@@ -34,7 +34,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SimulatorField:
     """A field of the form: its name in the URL, its words, the option of the command, and how to read its value."""
 
     name: str
@@ -45,30 +45,32 @@ class Field:
 
 
 FIELDS = (
-    Field("rate", "Requests a second", "--requests-per-second", lambda it: it.workload.requests_per_second, "any"),
-    Field("prompt", "Prompt tokens, mean", "--prompt", lambda it: it.workload.prompt_tokens),
-    Field("output", "Answer tokens, mean", "--output-tokens", lambda it: it.workload.output_tokens),
-    Field("spread", "Spread of lengths", "--spread", lambda it: it.workload.spread, "any"),
-    Field("shared", "Shared prefix tokens", "--shared-prefix", lambda it: it.workload.shared_prefix_tokens),
-    Field("burst", "Burst: times the rate", "--burst", lambda it: it.workload.burst_factor, "any"),
-    Field("burst_seconds", "Burst: seconds", "--burst-seconds", lambda it: it.workload.burst_seconds, "any"),
-    Field(
+    SimulatorField(
+        "rate", "Requests a second", "--requests-per-second", lambda it: it.workload.requests_per_second, "any"
+    ),
+    SimulatorField("prompt", "Prompt tokens, mean", "--prompt", lambda it: it.workload.prompt_tokens),
+    SimulatorField("output", "Answer tokens, mean", "--output-tokens", lambda it: it.workload.output_tokens),
+    SimulatorField("spread", "Spread of lengths", "--spread", lambda it: it.workload.spread, "any"),
+    SimulatorField("shared", "Shared prefix tokens", "--shared-prefix", lambda it: it.workload.shared_prefix_tokens),
+    SimulatorField("burst", "Burst: times the rate", "--burst", lambda it: it.workload.burst_factor, "any"),
+    SimulatorField("burst_seconds", "Burst: seconds", "--burst-seconds", lambda it: it.workload.burst_seconds, "any"),
+    SimulatorField(
         "burst_every",
         "Burst: every so many seconds",
         "--burst-every",
         lambda it: it.workload.burst_every_seconds,
         "any",
     ),
-    Field("minutes", "Minutes", "--minutes", lambda it: it.workload.minutes, "any"),
-    Field("tp", "GPUs of a replica", "--tp", lambda _: "fewest that fit"),
-    Field("context", "Context tokens", "--context", lambda _: "twice the mean"),
-    Field("concurrency", "Requests at once of a replica", "--concurrency", lambda _: 16),
-    Field("replicas", "Replicas at the beginning", "--replicas", lambda _: 1),
-    Field("min", "Fewest replicas", "--min-replicas", lambda _: 1),
-    Field("max", "Most replicas", "--max-replicas", lambda _: 10),
-    Field("startup", "Start-up seconds", "--startup", lambda _: f"{FIRST_STARTUP_SECONDS:g}", "any"),
-    Field("patience", "Clients wait, seconds", "--patience", lambda _: 60, "any"),
-    Field("seed", "Seed", "--seed", lambda _: 1),
+    SimulatorField("minutes", "Minutes", "--minutes", lambda it: it.workload.minutes, "any"),
+    SimulatorField("tp", "GPUs of a replica", "--tp", lambda _: "fewest that fit"),
+    SimulatorField("context", "Context tokens", "--context", lambda _: "twice the mean"),
+    SimulatorField("concurrency", "Requests at once of a replica", "--concurrency", lambda _: 16),
+    SimulatorField("replicas", "Replicas at the beginning", "--replicas", lambda _: 1),
+    SimulatorField("min", "Fewest replicas", "--min-replicas", lambda _: 1),
+    SimulatorField("max", "Most replicas", "--max-replicas", lambda _: 10),
+    SimulatorField("startup", "Start-up seconds", "--startup", lambda _: f"{FIRST_STARTUP_SECONDS:g}", "any"),
+    SimulatorField("patience", "Clients wait, seconds", "--patience", lambda _: 60, "any"),
+    SimulatorField("seed", "Seed", "--seed", lambda _: 1),
 )
 """The fields that hold a number."""
 
@@ -79,13 +81,13 @@ MODES = tuple(each.value for each in Mode)
 class Input:
     """A field with what was typed; ``usual`` is what holds if it is empty."""
 
-    field: Field
+    field: SimulatorField
     value: str
     usual: str
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PresetLink:
     """A preset as a link that keeps the model and the GPU type."""
 
     preset: Preset
@@ -94,7 +96,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SimulatorForm:
     """The form as it was typed. ``arguments`` are those of ``plimsoll simulate``; empty without a model and a GPU."""
 
     model: str
@@ -102,11 +104,11 @@ class Form:
     mode: str
     preset: Preset
     inputs: tuple[Input, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[PresetLink, ...]
     arguments: tuple[str, ...]
 
 
-def form_of(path: str, first: Callable[[str], str]) -> Form:
+def form_of(path: str, first: Callable[[str], str]) -> SimulatorForm:
     """Return the form of an address. ``first`` gives the first value of a parameter, or nothing."""
     model, gpu = first("model"), first("gpu")
     preset = next((each for each in PRESETS if each.name == first("preset")), PRESETS[0])
@@ -114,10 +116,10 @@ def form_of(path: str, first: Callable[[str], str]) -> Form:
     inputs = tuple(Input(each, first(each.name), _plain(each.usual(preset))) for each in FIELDS)
     kept = {name: value for name, value in (("model", model), ("gpu", gpu)) if value}
     choices = tuple(
-        Choice(each, f"{path}?{urlencode({**kept, 'preset': each.name})}", each is preset) for each in PRESETS
+        PresetLink(each, f"{path}?{urlencode({**kept, 'preset': each.name})}", each is preset) for each in PRESETS
     )
     arguments = tuple(_arguments(model, gpu, mode, preset, inputs)) if model and gpu else ()
-    return Form(model, gpu, mode, preset, inputs, choices, arguments)
+    return SimulatorForm(model, gpu, mode, preset, inputs, choices, arguments)
 
 
 def _plain(value: object) -> str:
@@ -142,7 +144,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class EventMark:
     """An event in the list, and where it is drawn. ``label`` is empty if another number is too near."""
 
     number: int
@@ -157,7 +159,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MomentLine:
     """One moment as text."""
 
     time: str
@@ -172,24 +174,24 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SimulatorAnswer:
     """The answer: one sentence first, then drawings, events and text."""
 
     summary: str
     release: str
     axis: Axis
     charts: tuple[Chart, ...]
-    marks: tuple[Mark, ...]
-    lines: tuple[Line, ...]
+    marks: tuple[EventMark, ...]
+    lines: tuple[MomentLine, ...]
     facts: tuple[Fact, ...]
     totals: tuple[Fact, ...]
 
 
-def answer_of(document: Body) -> Answer:
+def answer_of(document: Body) -> SimulatorAnswer:
     """Return the answer from the document of ``plimsoll simulate``."""
     moments: Sequence[Body] = document["moments"]
     axis = Axis(float(moments[-1]["at"]))
-    return Answer(
+    return SimulatorAnswer(
         summary=document["summary"],
         release=document["release"],
         axis=axis,
@@ -237,7 +239,7 @@ def _charts(axis: Axis, moments: Sequence[Body]) -> Iterator[Chart]:
     )
 
 
-def _marks(axis: Axis, events: Sequence[Body]) -> Iterator[Mark]:
+def _marks(axis: Axis, events: Sequence[Body]) -> Iterator[EventMark]:
     free = 0.0
     for number, event in enumerate(events, 1):
         symbol, word, kind = _KINDS[Happening(event["kind"])]
@@ -245,11 +247,11 @@ def _marks(axis: Axis, events: Sequence[Body]) -> Iterator[Mark]:
         label = f"{number}" if at >= free else ""
         free = at + _NUMBER_WIDTH if label else free
         time = clock(float(event["at"]))
-        yield Mark(number, label, at, time, symbol, word, kind, event["sentence"], event["reason"])
+        yield EventMark(number, label, at, time, symbol, word, kind, event["sentence"], event["reason"])
 
 
-def _line(moment: Body) -> Line:
-    return Line(
+def _line(moment: Body) -> MomentLine:
+    return MomentLine(
         time=clock(float(moment["at"])),
         kv_cache_in_use=percent(moment["kv_cache_in_use"]),
         tokens=f"{count(moment['held_tokens'])} / {count(moment['hold_tokens'])}",

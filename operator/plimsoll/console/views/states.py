@@ -10,9 +10,9 @@ from decimal import Decimal
 from enum import IntEnum
 
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.rows import Row
+from plimsoll.console.views.rows import DeploymentRow
 from plimsoll.console.views.words import dollars_of
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.units import format_price
 
 
@@ -47,12 +47,12 @@ _STATES = {
 }
 
 
-def state_of(row: Row) -> State:
+def state_of(row: DeploymentRow) -> State:
     """Return the state that matters most."""
     return _STATES[_severity(row)]
 
 
-def _severity(row: Row) -> Severity:
+def _severity(row: DeploymentRow) -> Severity:
     if row.ready is None:
         return Severity.WAITING
     if row.stalled is not None and row.stalled.status == "True" and not row.is_ready:
@@ -87,7 +87,7 @@ class Summary:
     homeless: int
 
 
-def summary_of(world: World) -> Summary:
+def summary_of(world: ClusterView) -> Summary:
     """Return the figures of everything that the person may see."""
     states = [state_of(row).severity for row in world.rows.values()]
     placed = [row for row in world.rows.values() if row.is_placed]

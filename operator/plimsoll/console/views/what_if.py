@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from plimsoll.app.review.values import Verdict
+from plimsoll.app.review.values import ReviewVerdict
 from plimsoll.console.views.deployment.candidates import Candidates, candidates_of
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.words import dollars_of, split_words
@@ -19,12 +19,12 @@ from plimsoll.status.reading import read, whole_status
 Body = Mapping[str, Any]
 
 _WORDS = {
-    Verdict.PLACED: ("\u2713", "good", "placed", "placed"),
-    Verdict.MOVED: ("\u2192", "warn", "moves", "move"),
-    Verdict.CHANGED: ("\u25b3", "warn", "changes where it is", "change where they are"),
-    Verdict.KEPT: ("=", "muted", "unchanged", "unchanged"),
-    Verdict.WAITING: ("\u2026", "bad", "waits for a place", "wait for a place"),
-    Verdict.REFUSED: ("\u2717", "bad", "refused", "refused"),
+    ReviewVerdict.PLACED: ("\u2713", "good", "placed", "placed"),
+    ReviewVerdict.MOVED: ("\u2192", "warn", "moves", "move"),
+    ReviewVerdict.CHANGED: ("\u25b3", "warn", "changes where it is", "change where they are"),
+    ReviewVerdict.KEPT: ("=", "muted", "unchanged", "unchanged"),
+    ReviewVerdict.WAITING: ("\u2026", "bad", "waits for a place", "wait for a place"),
+    ReviewVerdict.REFUSED: ("\u2717", "bad", "refused", "refused"),
 }
 """The symbol, the CSS class, the word for one deployment and that for several."""
 
@@ -48,7 +48,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhatIfAnswer:
     """``summary`` is the difference in one line, with the number of deployments that lose by the question."""
 
     summary: str
@@ -58,7 +58,7 @@ class Answer:
     problems: tuple[str, ...]
 
 
-def answer_of(document: Body) -> Answer:
+def answer_of(document: Body) -> WhatIfAnswer:
     """Return the answer from the document of ``plimsoll plan -o json``."""
     changes = tuple(_difference(each) for each in document["changes"])
     bill = _bill(document["bill"])
@@ -66,25 +66,25 @@ def answer_of(document: Body) -> Answer:
     displaced = sum(1 for each in document["changes"] if _loses(each))
     summary = ", ".join([*_counts(document["changes"], unchanged), *([bill] if bill else []), f"{displaced} displaced"])
     notes, problems = tuple(document["notes"]), tuple(document["problems"])
-    return Answer(summary, _whole_bill(document["bill"]), changes, notes, problems)
+    return WhatIfAnswer(summary, _whole_bill(document["bill"]), changes, notes, problems)
 
 
 def _loses(change: Body) -> bool:
     """Whether a deployment that nobody asked about has to move or loses its place."""
-    lost = (Verdict.MOVED, Verdict.WAITING, Verdict.REFUSED)
-    return not change["inFiles"] and not change["withoutFilesToo"] and Verdict(change["change"]) in lost
+    lost = (ReviewVerdict.MOVED, ReviewVerdict.WAITING, ReviewVerdict.REFUSED)
+    return not change["inFiles"] and not change["withoutFilesToo"] and ReviewVerdict(change["change"]) in lost
 
 
 def _counts(changes: Sequence[Body], unchanged: int) -> Iterator[str]:
-    counts = Counter(Verdict(each["change"]) for each in changes)
-    counts[Verdict.KEPT] += unchanged
+    counts = Counter(ReviewVerdict(each["change"]) for each in changes)
+    counts[ReviewVerdict.KEPT] += unchanged
     for verdict, (_, _, of_one, of_several) in _WORDS.items():
         if counts[verdict]:
             yield f"{counts[verdict]:,} {of_one if counts[verdict] == 1 else of_several}"
 
 
 def _difference(change: Body) -> Difference:
-    verdict = Verdict(change["change"])
+    verdict = ReviewVerdict(change["change"])
     symbol, kind, word, _ = _WORDS[verdict]
     before, after = change["before"], change["after"]
     return Difference(

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
-from plimsoll.console.views.rows import Body, Row, key_of
+from plimsoll.console.views.rows import Body, DeploymentRow, key_of
 from plimsoll.console.views.words import age, clock
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -39,7 +39,7 @@ class GapKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class KindGap:
     """A kind that is missing or old. ``namespace`` is empty for the whole cluster. ``since`` is in POSIX seconds."""
 
     kind: str
@@ -191,7 +191,7 @@ def _waits_for(conditions: Mapping[str, Body], status: Body) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ClusterView:
     """A person's view of a cluster.
 
     Attributes:
@@ -208,11 +208,11 @@ class World:
 
     revision: int = 0
     heard: float = 0.0
-    rows: Mapping[ObjectKey, Row] = field(default_factory=lambda: MappingProxyType({}))
+    rows: Mapping[ObjectKey, DeploymentRow] = field(default_factory=lambda: MappingProxyType({}))
     pods: tuple[PodRow, ...] = ()
     fleet: Fleet | None = None
     proposals: tuple[Body, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[KindGap, ...] = ()
     namespaces: tuple[str, ...] = ()
     operator: OperatorSign | None = None
 
@@ -226,6 +226,6 @@ class World:
         """Whether the API server does not answer for some kind."""
         return any(gap.reason is GapKind.UNREACHABLE for gap in self.gaps)
 
-    def gap_of(self, kind: str) -> Gap | None:
+    def gap_of(self, kind: str) -> KindGap | None:
         """Return the first gap of a kind of objects, by its plural."""
         return next((gap for gap in self.gaps if gap.kind == kind), None)

@@ -7,7 +7,7 @@ from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome, UnderWay
 from plimsoll.decision.pools import retune_after, updates_due
 from plimsoll.decision.surroundings import pool_views
-from plimsoll.decision.turns import Turn, may_sleep, policy_of
+from plimsoll.decision.turns import LoopTurn, may_sleep, policy_of
 from plimsoll.domain.public_words import RESOLVING, ConditionReason
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_move
@@ -68,7 +68,7 @@ def report_of(outcome: Outcome, now: float) -> Report:
 
 
 def under_way(
-    deployment: Deployment, decision: Decision | None, turn: Turn | None, least_seconds: float, now: float
+    deployment: Deployment, decision: Decision | None, turn: LoopTurn | None, least_seconds: float, now: float
 ) -> UnderWay:
     """Return the changes that go on after a decision.
 

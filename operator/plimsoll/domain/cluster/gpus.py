@@ -174,7 +174,7 @@ FEW_VOTERS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class MarketOffers:
     """The offers behind a market price; None if a list does not say.
 
     ``voters`` is the number of providers that counted. Each has one vote, whatever the number of its offers.
@@ -214,7 +214,7 @@ class Price:
     usd_per_hour: Decimal
     source: str
     spot: Price | None = None
-    market: Market | None = None
+    market: MarketOffers | None = None
 
     def of(self, capacity: CapacityType) -> Price | None:
         """Return the price of one capacity type; None if spot has no price of its own."""

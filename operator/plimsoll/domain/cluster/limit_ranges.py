@@ -43,7 +43,7 @@ class Stated(NamedTuple):
 NOTHING_STATED = Stated(None, None)
 
 
-class Bound(NamedTuple):
+class LimitRangeBound(NamedTuple):
     """One figure of a LimitRange: for whom, by which rule, of which resource, and the amount."""
 
     limited: LimitedBy
@@ -57,7 +57,7 @@ class LimitRange:
     """One LimitRange. ``limits`` and ``requests`` are filled in if a container states none, by resource."""
 
     name: str
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[LimitRangeBound, ...] = ()
     limits: Amounts = ()
     requests: Amounts = ()
 
@@ -101,7 +101,7 @@ def exceeded(pod: Mapping[str, Stated], ranges: Sequence[LimitRange]) -> tuple[E
     for resource in filled.limits:
         for given, source in filled.of(resource):
             if source and given.request is not None and given.limit is not None and given.request > given.limit:
-                bound = Bound(LimitedBy.CONTAINER, LimitRule.DEFAULT, resource, given.limit)
+                bound = LimitRangeBound(LimitedBy.CONTAINER, LimitRule.DEFAULT, resource, given.limit)
                 found.setdefault(resource, Exceeded(source, *bound[:3], given.request, given.limit))
     return tuple(found[resource] for resource in sorted(found))
 
@@ -164,7 +164,7 @@ class _Figure(NamedTuple):
     of_limit: bool
 
 
-def _broken(given: Stated, bound: Bound) -> _Figure | None:
+def _broken(given: Stated, bound: LimitRangeBound) -> _Figure | None:
     """Return the figure that breaks a bound, as ``minConstraint``, ``maxConstraint`` and the ratio's do it, or None.
 
     A pod of one container has the container's figures, so bounds of pods have the same rules.

@@ -164,7 +164,7 @@ class Mounted(NamedTuple):
         return f"{self.name} of each pod" if self.made_by else self.name
 
 
-class Holder(NamedTuple):
+class ClaimHolder(NamedTuple):
     """A pod that mounts a claim on a node, and the InferenceDeployment of its namespace that it belongs to, if any.
 
     ``runs`` is false while it waits on its node: for its images, or for volumes that another node still has.
@@ -176,7 +176,7 @@ class Holder(NamedTuple):
     runs: bool = True
 
 
-Holders = Mapping[ObjectKey, tuple[Holder, ...]]
+Holders = Mapping[ObjectKey, tuple[ClaimHolder, ...]]
 """The pods that mount each claim."""
 
 
@@ -196,7 +196,7 @@ class Claim:
     terms: tuple[Term, ...] | None = None
     fault: str = ""
     remark: str = ""
-    held_by: tuple[Holder, ...] = ()
+    held_by: tuple[ClaimHolder, ...] = ()
     capacity_bytes: int | None = None
 
     @property

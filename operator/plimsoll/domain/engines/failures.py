@@ -120,7 +120,7 @@ LONGEST_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Rejection:
+class PodRejection:
     """One rejected pod: when it was made (POSIX seconds), by which node, and the kubelet's reason and message."""
 
     at: float
@@ -129,18 +129,18 @@ class Rejection:
     message: str
 
 
-def last_of(rejections: Iterable[Rejection], now: float) -> tuple[Rejection, ...]:
+def last_of(rejections: Iterable[PodRejection], now: float) -> tuple[PodRejection, ...]:
     """Return the rejections of the last hour, the oldest first."""
     kept = sorted(each for each in rejections if now - each.at < REMEMBERED_SECONDS)
     return tuple(kept[-MOST_REMEMBERED:])
 
 
-def is_rejecting(rejections: Sequence[Rejection], replicas: int) -> bool:
+def is_rejecting(rejections: Sequence[PodRejection], replicas: int) -> bool:
     """Whether so many pods of so many replicas were rejected that the next one probably is, too."""
     return len(rejections) >= FREE_REJECTIONS - 1 + max(1, replicas)
 
 
-def tries_again_at(rejections: Sequence[Rejection]) -> float:
+def tries_again_at(rejections: Sequence[PodRejection]) -> float:
     """Return when the next pod may be made, in POSIX seconds; minus infinity if none was rejected."""
     if not rejections:
         return float("-inf")
@@ -148,7 +148,7 @@ def tries_again_at(rejections: Sequence[Rejection]) -> float:
     return rejections[-1].at + min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * math.pow(2.0, tries_before))
 
 
-def rejection_words(rejections: Sequence[Rejection]) -> str:
+def rejection_words(rejections: Sequence[PodRejection]) -> str:
     """Return who rejects how many pods, and the kubelet's last words."""
     last = rejections[-1]
     count = sum(1 for each in rejections if each.node == last.node)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from plimsoll.domain.cluster.node_rules import Claim, Holder, Holders, KnownClaims, Requirement, Term
+from plimsoll.domain.cluster.node_rules import Claim, ClaimHolder, Holders, KnownClaims, Requirement, Term
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import parse_bytes
 from plimsoll.facts.cluster.host_reading import ENDED
@@ -78,14 +78,14 @@ def read_claims(
     return KnownClaims(found, {name: class_terms(each) for name, each in classes.items()}, holders or {})
 
 
-def read_holders(pods: Iterable[Body], deployment_label: str) -> dict[ObjectKey, tuple[Holder, ...]]:
+def read_holders(pods: Iterable[Body], deployment_label: str) -> dict[ObjectKey, tuple[ClaimHolder, ...]]:
     """Return the pods on nodes that mount claims, by claim, without those that have ended.
 
     Args:
         pods: pods with the volumes that :func:`claims_of_pod` returns.
         deployment_label: the label that names the InferenceDeployment of a pod.
     """
-    found: dict[ObjectKey, tuple[Holder, ...]] = {}
+    found: dict[ObjectKey, tuple[ClaimHolder, ...]] = {}
     for pod in pods:
         spec = _mapping(pod.get("spec"))
         if "volumes" not in spec:
@@ -95,7 +95,7 @@ def read_holders(pods: Iterable[Body], deployment_label: str) -> dict[ObjectKey,
             continue
         key = _key(pod)
         owner = _mapping(_mapping(pod.get("metadata")).get("labels")).get(deployment_label)
-        holder = Holder(key.name, str(spec["nodeName"]), str(owner or ""), runs=phase == "Running")
+        holder = ClaimHolder(key.name, str(spec["nodeName"]), str(owner or ""), runs=phase == "Running")
         for name in claims_of_pod(spec):
             claim = ObjectKey(key.namespace, name)
             found[claim] = (*found.get(claim, ()), holder)

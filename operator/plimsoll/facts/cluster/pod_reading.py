@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.domain.cluster.host import NO_HOST_NEED, HostNeed
-from plimsoll.domain.engines.failures import EngineFailure, Rejection
+from plimsoll.domain.engines.failures import EngineFailure, PodRejection
 from plimsoll.domain.kubernetes_names import QUEUE_LABEL
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
@@ -54,7 +54,7 @@ class PodFacts:
     address: str = ""
     holds_gpus: bool = False
     gone_by: float | None = None
-    rejection: Rejection | None = None
+    rejection: PodRejection | None = None
     need: HostNeed = NO_HOST_NEED
     queue: str = ""
 
@@ -98,12 +98,12 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
     )
 
 
-def _rejection(body: Body) -> Rejection | None:
+def _rejection(body: Body) -> PodRejection | None:
     status, node = body.get("status") or {}, str((body.get("spec") or {}).get("nodeName") or "")
     born = _time(body["metadata"].get("creationTimestamp"))
     if status.get("phase") != "Failed" or not status.get("reason") or not node or born is None:
         return None
-    return Rejection(born, node, str(status["reason"]), str(status.get("message") or ""))
+    return PodRejection(born, node, str(status["reason"]), str(status.get("message") or ""))
 
 
 def _engine(status: Body, read_failure: ReadFailure) -> tuple[int, EngineFailure | None]:

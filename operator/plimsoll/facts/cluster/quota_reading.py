@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from plimsoll.domain.cluster.host import Amounts
-from plimsoll.domain.cluster.limit_ranges import MILLI, Bound, LimitedBy, LimitRange, LimitRule
+from plimsoll.domain.cluster.limit_ranges import MILLI, LimitedBy, LimitRange, LimitRangeBound, LimitRule
 from plimsoll.domain.cluster.quota_accounts import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, PRIORITY_CLASS, account_of
 from plimsoll.domain.kubernetes_names import CPU_REQUESTS, MEMORY_REQUESTS, OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.units import parse_quantity
@@ -200,13 +200,15 @@ def _first(quantities: Body) -> Body:
 
 
 def _limit_range(name: str, limits: Iterable[Body]) -> LimitRange:
-    bounds: list[Bound] = []
+    bounds: list[LimitRangeBound] = []
     filled: dict[str, int] = {}
     asked: dict[str, int] = {}
     for each in limits:
         limited = _TYPES[each["type"]]
         amounts = {part: _amounts(each.get(part)) for part in PARTS}
-        bounds += [Bound(limited, rule, *bound) for part, rule in _RULES for bound in sorted(amounts[part].items())]
+        bounds += [
+            LimitRangeBound(limited, rule, *bound) for part, rule in _RULES for bound in sorted(amounts[part].items())
+        ]
         if limited is LimitedBy.CONTAINER:
             # Source: SetDefaults_LimitRangeItem in pkg/apis/core/v1/defaults.go of Kubernetes.
             default = {**amounts["max"], **amounts["default"]}

@@ -18,8 +18,8 @@ from plimsoll.facts.models.generic import respelled
 from plimsoll.facts.models.layers.layer_patterns import has_attention, in_one_module, layer_count
 from plimsoll.facts.models.layers.mlps import mlps
 from plimsoll.facts.models.layers.parts import (
-    Part,
-    Shape,
+    DecoderShape,
+    LayerPart,
     layer_kinds,
     norm,
     stored,
@@ -134,10 +134,10 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
     traits = kind.traits
     shape = _shape(name, fields, kind)
     mlp_parts, width, experts = mlps(fields, traits, shape)
-    norms = Part(tuple(_layer_norms(fields, traits, shape)))
+    norms = LayerPart(tuple(_layer_norms(fields, traits, shape)))
     mixer_parts = mixers(fields, traits, shape)
     if traits.reads_both_ways:
-        mixer_parts = tuple(Part(part.weights) for part in mixer_parts)
+        mixer_parts = tuple(LayerPart(part.weights) for part in mixer_parts)
     extras = traits.extra.layers(fields, shape)
     parts = [
         in_one_module(mixer + mlp, traits) + extra + norms
@@ -181,7 +181,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
     )
 
 
-def _embedding_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int) -> Iterator[Weight]:
+def _embedding_weights(fields: Fields, traits: Architecture, shape: DecoderShape, tokens: int) -> Iterator[Weight]:
     """The token embeddings, and learned positions if the class has them."""
     if traits.whole_vocabulary:
         yield Weight("embed_tokens", tokens, shape.hidden, Sharding.REPLICATED, linear=False)
@@ -195,7 +195,9 @@ def _embedding_weights(fields: Fields, traits: Architecture, shape: Shape, token
     yield from traits.extra.embeddings(fields, shape)
 
 
-def _head_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int, *, tied: bool) -> Iterator[Weight]:
+def _head_weights(
+    fields: Fields, traits: Architecture, shape: DecoderShape, tokens: int, *, tied: bool
+) -> Iterator[Weight]:
     """Yield the final norm, and the output projection unless it shares the embedding table or the class only pools."""
     if traits.norms and traits.final_norm:
         yield from norm("norm", shape.hidden, bias=traits.norm_bias)
@@ -207,7 +209,7 @@ def _head_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: in
     yield from traits.extra.head(fields, shape)
 
 
-def _layer_norms(fields: Fields, traits: Architecture, shape: Shape) -> Iterator[Weight]:
+def _layer_norms(fields: Fields, traits: Architecture, shape: DecoderShape) -> Iterator[Weight]:
     count = traits.norms_if_parallel if traits.parallel_residual.read(fields) else traits.norms
     for index in range(count):
         yield from norm(f"norm_{index}", shape.hidden, bias=traits.norm_bias)
@@ -225,8 +227,8 @@ def _tower(
     return replace(encoder, weights=stored(encoder.weights, None, rule.storage_of), whole_items=whole_items)
 
 
-def _shape(name: str, fields: Fields, kind: ModelClass) -> Shape:
-    return Shape(
+def _shape(name: str, fields: Fields, kind: ModelClass) -> DecoderShape:
+    return DecoderShape(
         name=name,
         layers=layer_count(fields, largest=_MOST_LAYERS),
         hidden=fields.integer(("hidden_size", "n_embd")),

@@ -17,7 +17,7 @@ from plimsoll.domain.models.precision import Storage
 from plimsoll.facts.models.architectures import ARCHITECTURES
 from plimsoll.facts.models.fields import Fields, mapping_of
 from plimsoll.facts.models.layers.layer_patterns import in_one_module
-from plimsoll.facts.models.layers.parts import Part, Shape, StorageOf, norm, replicated, stored
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, StorageOf, norm, replicated, stored
 from plimsoll.facts.models.mixers.compressed import compressed_layers, uncompressed_layer
 from plimsoll.facts.models.traits import Architecture
 
@@ -150,9 +150,9 @@ _MODULE = "mtp.layers.0."
 def predictor_kinds(
     fields: Fields,
     traits: Architecture,
-    shape: Shape,
-    layers: Sequence[tuple[Part, Part]],
-    norms: Part,
+    shape: DecoderShape,
+    layers: Sequence[tuple[LayerPart, LayerPart]],
+    norms: LayerPart,
     storage_of: StorageOf,
 ) -> tuple[LayerKind, ...]:
     """Return the predictor's layers. Each is like the decoder's last attention layer, after a projection of two states.
@@ -180,13 +180,13 @@ def predictor_kinds(
         mixer = uncompressed_layer(fields, shape)
     if not count or mixer is None:
         return ()
-    mlp = next((part for _, part in reversed(layers) if part.weights), Part())
+    mlp = next((part for _, part in reversed(layers) if part.weights), LayerPart())
     if traits.predicts_locally:
         mixer = next((part for part, _ in reversed(layers) if _slides(part)), mixer)
         mlp = layers[0][1]
     apart = not any(_attends(own) and mlp_part.weights for own, mlp_part in layers)
-    parts = (mixer, mlp, norms, norms if apart else Part())
-    block = sum(parts, Part(_joining(traits, shape.hidden)))
+    parts = (mixer, mlp, norms, norms if apart else LayerPart())
+    block = sum(parts, LayerPart(_joining(traits, shape.hidden)))
     block = in_one_module(block, traits)
     hybrid = traits.recurrent is not None
 
@@ -200,15 +200,15 @@ def predictor_kinds(
     )
 
 
-def _attends(mixer: Part) -> bool:
+def _attends(mixer: LayerPart) -> bool:
     return bool(mixer.caches) and not any(isinstance(cache, StateCache) for cache in mixer.caches)
 
 
-def _picks(mixer: Part) -> bool:
+def _picks(mixer: LayerPart) -> bool:
     return any(isinstance(cache, IndexerCache) for cache in mixer.caches)
 
 
-def _slides(mixer: Part) -> bool:
+def _slides(mixer: LayerPart) -> bool:
     return any(isinstance(cache, AttentionCache) and cache.window_tokens is not None for cache in mixer.caches)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from plimsoll.domain.models.model import ModelFacts, Sharding, Task, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields, mapping_of
-from plimsoll.facts.models.layers.parts import Shape
+from plimsoll.facts.models.layers.parts import DecoderShape
 from plimsoll.facts.models.traits import NO_EXTRA, Architecture, Extra
 
 _DEFAULT_LABELS = 2
@@ -35,23 +35,23 @@ def labels(fields: Fields) -> int:
     return len(named)
 
 
-def score(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def score(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """One projection of a decoder's last state (vLLM, ``models/adapters.py``, ``as_seq_cls_model``)."""
     yield _dense("score", labels(fields), shape.hidden)
 
 
-def classifier(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def classifier(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """One projection with a bias (``models/bert.py``, ``BertForTokenClassification``)."""
     yield from _with_bias("classifier", labels(fields), shape.hidden)
 
 
-def dense_classifier(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def dense_classifier(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """A dense layer and a projection, both with a bias (``BertForSequenceClassification``, RoBERTa's head)."""
     yield from _with_bias("pooler.dense", shape.hidden, shape.hidden)
     yield from classifier(fields, shape)
 
 
-def normed_classifier(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def normed_classifier(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """A dense layer, a norm and a projection (``models/modernbert.py``)."""
     bias = fields.flag("classifier_bias", default=False)
     yield _dense("head.dense", shape.hidden, shape.hidden)
@@ -61,22 +61,22 @@ def normed_classifier(fields: Fields, shape: Shape) -> Iterator[Weight]:
     yield from classifier(fields, shape)
 
 
-def reward(_fields: Fields, shape: Shape) -> Iterator[Weight]:
+def reward(_fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """Two projections with biases to one score (``models/qwen2_rm.py``, ``Qwen2ForRewardModel``)."""
     yield from _two_steps(1, shape)
 
 
-def process_reward(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def process_reward(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """The same, with as many scores as labels (``Qwen2ForProcessRewardModel``)."""
     yield from _two_steps(labels(fields), shape)
 
 
-def value(_fields: Fields, shape: Shape) -> Iterator[Weight]:
+def value(_fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """One row without a bias (``models/internlm2.py``, ``InternLM2ForRewardModel``)."""
     yield replace(_dense("v_head", 1, shape.hidden), sharding=Sharding.INPUTS)
 
 
-def _two_steps(outputs: int, shape: Shape) -> Iterator[Weight]:
+def _two_steps(outputs: int, shape: DecoderShape) -> Iterator[Weight]:
     yield replace(_dense("score.0", shape.hidden, shape.hidden), sharding=Sharding.OUTPUTS)
     yield replace(_bias("score.0", shape.hidden), sharding=Sharding.OUTPUTS)
     yield replace(_dense("score.2", outputs, shape.hidden), sharding=Sharding.INPUTS)

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from plimsoll.domain.engines.engine_choice import HeadMethod
 from plimsoll.domain.models.model import Evidence, Task, Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Heads, Part, Parts, Role, Shape, Span
+from plimsoll.facts.models.layers.parts import DecoderShape, Heads, LayerPart, Parts, Role, Span
 from plimsoll.facts.models.mixers.kv_heads import grouped
 
 
@@ -76,10 +76,10 @@ class Extra:
     token of the largest step. ``table_bytes`` are embeddings that the engine keeps in host memory.
     """
 
-    layers: Callable[[Fields, Shape], Parts] = lambda _, shape: (Part(),) * shape.layers
-    embeddings: Callable[[Fields, Shape], Iterable[Weight]] = lambda _, __: ()
-    head: Callable[[Fields, Shape], Iterable[Weight]] = lambda _, __: ()
-    step_bytes: Callable[[Fields, Shape], int] = lambda _, __: 0
+    layers: Callable[[Fields, DecoderShape], Parts] = lambda _, shape: (LayerPart(),) * shape.layers
+    embeddings: Callable[[Fields, DecoderShape], Iterable[Weight]] = lambda _, __: ()
+    head: Callable[[Fields, DecoderShape], Iterable[Weight]] = lambda _, __: ()
+    step_bytes: Callable[[Fields, DecoderShape], int] = lambda _, __: 0
     table_bytes: Callable[[Fields], int] = lambda _: 0
 
 
@@ -99,7 +99,7 @@ class Recurrent:
     projections.
     """
 
-    build: Callable[[Fields, Recurrent, Shape], Part]
+    build: Callable[[Fields, Recurrent, DecoderShape], LayerPart]
     roles: Roles
     module: str
     state_dtype_key: str | None = None
@@ -233,7 +233,7 @@ class Architecture:
     moe: Moe | None = None
 
 
-Mixer = Callable[[Fields, Architecture, Shape], Parts]
+Mixer = Callable[[Fields, Architecture, DecoderShape], Parts]
 """Builds the mixer of every layer, first to last."""
 
 KvHeads = Callable[[Fields], str | None]

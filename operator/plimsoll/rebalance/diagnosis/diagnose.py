@@ -12,7 +12,7 @@ from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.diagnosis.engine_troubles import page_livelock, uneven_ranks
 from plimsoll.rebalance.diagnosis.judging import Judged
 from plimsoll.rebalance.guard import cooldown_seconds
-from plimsoll.rebalance.law.capacity import Limit, times_of
+from plimsoll.rebalance.law.capacity import ConcurrencyLimit, times_of
 from plimsoll.rebalance.law.promise import missed_figures, unreachable
 from plimsoll.rebalance.law.tuning import after_retune
 from plimsoll.rebalance.law.wishes import LONG_QUEUE, Need, Wish, wish_for_queue
@@ -93,10 +93,10 @@ _UNKNOWN_BECAUSE = {
 }
 
 _BOUND_BY = {
-    Limit.KV_CACHE: DiagnosisKind.KV_BOUND,
-    Limit.BATCH: DiagnosisKind.BATCH_BOUND,
-    Limit.TOKEN_TIME: DiagnosisKind.DECODE_BOUND,
-    Limit.FIRST_TOKEN_TIME: DiagnosisKind.PREFILL_BOUND,
+    ConcurrencyLimit.KV_CACHE: DiagnosisKind.KV_BOUND,
+    ConcurrencyLimit.BATCH: DiagnosisKind.BATCH_BOUND,
+    ConcurrencyLimit.TOKEN_TIME: DiagnosisKind.DECODE_BOUND,
+    ConcurrencyLimit.FIRST_TOKEN_TIME: DiagnosisKind.PREFILL_BOUND,
 }
 
 _BECAUSE = {
@@ -328,7 +328,7 @@ def _by_idleness(situation: Situation, judged: Judged) -> Diagnosis | None:
 def _by_batch_limit(situation: Situation, judged: Judged) -> Diagnosis | None:
     """Find whether the load would fit on fewer replicas if their engines ran more requests at the same time."""
     wish, traffic, most = judged.wish, situation.load.traffic, situation.placement.most_sequences
-    if wish is None or wish.capacity is None or wish.capacity.limit is not Limit.BATCH or most is None:
+    if wish is None or wish.capacity is None or wish.capacity.limit is not ConcurrencyLimit.BATCH or most is None:
         return None
     if traffic is None or traffic.lengths is None or judged.model is None:
         return None

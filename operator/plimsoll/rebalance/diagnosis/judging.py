@@ -10,7 +10,7 @@ from plimsoll.rebalance.law.promise import is_strained, missed_figures
 from plimsoll.rebalance.law.wishes import (
     LEAST_BACKLOG_SECONDS,
     LONG_QUEUE,
-    Load,
+    DeploymentLoad,
     Wish,
     wish_for_queue,
     wish_of,
@@ -100,7 +100,7 @@ def _with_quiet(memory: LoopMemory, situation: Situation) -> LoopMemory:
 def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[Wish, ReplicaModel | None]:
     placement, startup = situation.placement, memory.expected_startup_seconds
     model = None if placement.model is None else replace(placement.model, slowness=memory.slowness)
-    load = Load(
+    load = DeploymentLoad(
         traffic,
         traffic.pods,
         max(1, situation.load.held_tokens // traffic.pods),

@@ -54,7 +54,7 @@ ROUNDED_BITS = 5
 _HALVINGS = 10
 
 
-class Limit(StrEnum):
+class ConcurrencyLimit(StrEnum):
     """The limits that stop a replica from carrying more requests at the same time."""
 
     KV_CACHE = "KvCache"
@@ -91,7 +91,7 @@ class ReplicaModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class ReplicaCapacity:
     """The load of one replica: requests at the same time, requests a second, and what limits them.
 
     ``bound`` is what a step with them mostly spends its time on.
@@ -99,7 +99,7 @@ class Capacity:
 
     running: float
     per_second: float
-    limit: Limit
+    limit: ConcurrencyLimit
     bound: Bound
 
 
@@ -111,7 +111,7 @@ class Times:
     token: float
 
 
-def capacity_of(replica: ReplicaModel, lengths: Lengths, *, promised: bool = True) -> Capacity:
+def capacity_of(replica: ReplicaModel, lengths: Lengths, *, promised: bool = True) -> ReplicaCapacity:
     """Return the load that a replica carries of such requests with its promises kept, or at the most."""
     rounded = Lengths(*map(_rounded, (lengths.prompt, lengths.output, lengths.cached, lengths.in_cache)))
     return _capacity(replace(replica, slowness=_rounded(replica.slowness)), rounded, promised)
@@ -136,31 +136,33 @@ def _load(lengths: Lengths, running: float) -> Load:
 
 
 @lru_cache(maxsize=4096)
-def _capacity(replica: ReplicaModel, lengths: Lengths, promised: bool) -> Capacity:  # noqa: FBT001 - cached by position
+def _capacity(replica: ReplicaModel, lengths: Lengths, promised: bool) -> ReplicaCapacity:  # noqa: FBT001 - cached by position
     running, limit = min(
-        (_mean_below(KV_SHARE * replica.kv_tokens / lengths.in_cache), Limit.KV_CACHE),
-        (_mean_below(float(replica.limits.sequences)), Limit.BATCH),
+        (_mean_below(KV_SHARE * replica.kv_tokens / lengths.in_cache), ConcurrencyLimit.KV_CACHE),
+        (_mean_below(float(replica.limits.sequences)), ConcurrencyLimit.BATCH),
     )
     if promised:
         running, limit = _within_promises(replica, lengths, running, limit)
     times = times_of(replica, lengths, running)
     seconds = times.first_token + max(0.0, lengths.output - 1) * times.token
-    return Capacity(running, running / seconds, limit, _bound(replica, lengths, running))
+    return ReplicaCapacity(running, running / seconds, limit, _bound(replica, lengths, running))
 
 
 def _bound(replica: ReplicaModel, lengths: Lengths, running: float) -> Bound:
     return max(replica.costs.step(running, lengths.in_cache).parts, key=lambda each: each[0])[1]
 
 
-def _within_promises(replica: ReplicaModel, lengths: Lengths, running: float, limit: Limit) -> tuple[float, Limit]:
+def _within_promises(
+    replica: ReplicaModel, lengths: Lengths, running: float, limit: ConcurrencyLimit
+) -> tuple[float, ConcurrencyLimit]:
     """Return fewer requests at the same time if a promise asks for it."""
     slo = replica.slo
     if slo.tpot_seconds is not None:
         fewer = _most(replica, lengths, running, Times(math.inf, TOKEN_SHARE * slo.tpot_seconds))
-        running, limit = (fewer, Limit.TOKEN_TIME) if fewer < running else (running, limit)
+        running, limit = (fewer, ConcurrencyLimit.TOKEN_TIME) if fewer < running else (running, limit)
     if slo.ttft_seconds is not None:
         fewer = _most(replica, lengths, running, Times(FIRST_TOKEN_SHARE * slo.ttft_seconds, math.inf))
-        running, limit = (fewer, Limit.FIRST_TOKEN_TIME) if fewer < running else (running, limit)
+        running, limit = (fewer, ConcurrencyLimit.FIRST_TOKEN_TIME) if fewer < running else (running, limit)
     return running, limit
 
 

@@ -10,8 +10,8 @@ from plimsoll.domain.public_words import Numbers
 from plimsoll.rebalance.law.capacity import (
     FIRST_TOKEN_SHARE,
     TOKEN_SHARE,
-    Capacity,
-    Limit,
+    ConcurrencyLimit,
+    ReplicaCapacity,
     ReplicaModel,
     Times,
     capacity_of,
@@ -23,7 +23,7 @@ LEAST_SHARE = 0.1
 """A replica that keeps its promises only with less than this part of the requests that it could run at the same time is
 at the wrong place: ten times as many GPUs would be idle for nine tenths."""
 
-_LIMITS = {"ttft": Limit.FIRST_TOKEN_TIME, "tpot": Limit.TOKEN_TIME}
+_LIMITS = {"ttft": ConcurrencyLimit.FIRST_TOKEN_TIME, "tpot": ConcurrencyLimit.TOKEN_TIME}
 
 _MILLISECONDS = 1000
 
@@ -76,7 +76,7 @@ def unreachable(replica: ReplicaModel, lengths: Lengths, traffic: Traffic) -> Fi
     return None
 
 
-def _is_wasted(capacity: Capacity, replica: ReplicaModel, lengths: Lengths) -> bool:
+def _is_wasted(capacity: ReplicaCapacity, replica: ReplicaModel, lengths: Lengths) -> bool:
     most = capacity_of(replica, lengths, promised=False)
     return capacity.running <= LEAST_SHARE * most.running
 

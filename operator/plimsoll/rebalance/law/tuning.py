@@ -16,7 +16,7 @@ from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.placement.options.engine_limits import STEPS, OtherStep
 from plimsoll.rebalance.law.capacity import (
     TOKEN_SHARE,
-    Limit,
+    ConcurrencyLimit,
     ReplicaModel,
     capacity_of,
     decode_seconds,
@@ -48,12 +48,12 @@ def after_retune(model: ReplicaModel, lengths: Lengths, most: int) -> Tuned | No
     """
     now = capacity_of(model, lengths)
     best = capacity_of(model.limited(StepLimits(sequences=max(most, model.limits.sequences))), lengths)
-    if now.limit is not Limit.BATCH or best.per_second < LEAST_GAIN * now.per_second:
+    if now.limit is not ConcurrencyLimit.BATCH or best.per_second < LEAST_GAIN * now.per_second:
         return None
     for step in STEPS[bisect_left(STEPS, math.ceil(best.running)) :]:
         limits = StepLimits(sequences=min(step, most))
         wider = capacity_of(model.limited(limits), lengths)
-        if wider.limit is not Limit.BATCH or step >= most:
+        if wider.limit is not ConcurrencyLimit.BATCH or step >= most:
             return Tuned(limits, wider.per_second)
     return None
 
@@ -103,7 +103,7 @@ def smaller_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps:
     The promised time per token must be missed, and without the prompts of others it would be kept.
     """
     times, now = token_times(model, lengths, traffic), capacity_of(model, lengths)
-    if times is None or now.limit is not Limit.TOKEN_TIME:
+    if times is None or now.limit is not ConcurrencyLimit.TOKEN_TIME:
         return None
     if times.measured <= times.promised or times.decode > TOKEN_SHARE * times.promised:
         return None
@@ -118,8 +118,8 @@ def smaller_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps:
 def is_prefill_bound(model: ReplicaModel, lengths: Lengths) -> bool:
     """Whether prompts limit what a replica carries: by the time to the first token, or by most of the engines' time."""
     now = capacity_of(model, lengths)
-    if now.limit is not Limit.TOKEN_TIME:
-        return now.limit is Limit.FIRST_TOKEN_TIME
+    if now.limit is not ConcurrencyLimit.TOKEN_TIME:
+        return now.limit is ConcurrencyLimit.FIRST_TOKEN_TIME
     return prompt_share(model, lengths, now.running) >= MOST_OF_THE_TIME
 
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of, needed_use, spare_use
+from plimsoll.rebalance.law.capacity import ReplicaCapacity, ReplicaModel, capacity_of, needed_use, spare_use
 from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 
@@ -75,7 +75,7 @@ class Wish:
     replicas: int
     need: Need
     enough: int
-    capacity: Capacity | None
+    capacity: ReplicaCapacity | None
     rate: float
     use: float = 1.0
     coming: Expected | None = None
@@ -83,7 +83,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class DeploymentLoad:
     """The traffic, on so many known replicas with so much KV cache each.
 
     ``rise`` is by how much arrivals will have risen until a new replica serves. ``is_settled`` means that every replica
@@ -101,7 +101,7 @@ class Load:
     startup_seconds: float = 0.0
 
 
-def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
+def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
     """Return the replicas for a load. ``replica`` None: its speed is not known, and cache and queue decide."""
     needs, rate, lengths = _without_model(load), load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
     enough = _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
@@ -151,12 +151,12 @@ def wish_for_queue(waiting: float, replica: ReplicaModel | None) -> Wish:
     return Wish(replicas, Need.GATEWAY, replicas, None, 0.0)
 
 
-def is_saturated(load: Load) -> bool:
+def is_saturated(load: DeploymentLoad) -> bool:
     """Whether replicas that have all served for a while have a long queue."""
     return load.is_settled and load.traffic.waiting >= LONG_QUEUE * load.replicas
 
 
-def _within(most_work: float | None, capacity: Capacity, lengths: Lengths) -> Capacity:
+def _within(most_work: float | None, capacity: ReplicaCapacity, lengths: Lengths) -> ReplicaCapacity:
     """Return no more capacity than a replica has shown with a long queue: the model may be too hopeful."""
     if most_work is None or most_work >= capacity.per_second * lengths.work:
         return capacity
@@ -168,7 +168,7 @@ def is_storm(traffic: Traffic) -> bool:
     return (traffic.preempted_share or 0.0) >= STORM_SHARE
 
 
-def _without_model(load: Load) -> dict[Need, int]:
+def _without_model(load: DeploymentLoad) -> dict[Need, int]:
     return {
         Need.KV_CACHE: math.ceil(_kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens)),
         Need.PREEMPTIONS: load.replicas + 1 if load.is_settled and is_storm(load.traffic) else 0,
@@ -176,14 +176,14 @@ def _without_model(load: Load) -> dict[Need, int]:
     }
 
 
-def _kv_in_use(load: Load) -> float:
+def _kv_in_use(load: DeploymentLoad) -> float:
     """Return the KV tokens in use, and those of requests that wait as usual. More would count a backlog twice."""
     traffic = load.traffic
     waiting = min(traffic.waiting, NORMAL_QUEUE * load.replicas)
     return traffic.used_tokens + (0.0 if traffic.lengths is None else waiting * traffic.lengths.in_cache)
 
 
-def _for_backlog(load: Load, replica: ReplicaModel, lengths: Lengths) -> int:
+def _for_backlog(load: DeploymentLoad, replica: ReplicaModel, lengths: Lengths) -> int:
     """Return the replicas that serve the arrivals and the backlog in time, as fast as they can."""
     backlog = load.traffic.waiting - NORMAL_QUEUE * load.replicas
     if backlog <= 0:

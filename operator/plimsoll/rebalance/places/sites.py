@@ -14,7 +14,7 @@ from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place, Tenant, pool_name, serving
 from plimsoll.placement.options.feasibility import avoidable_price
 from plimsoll.placement.transition.hypothesis import Market
-from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of, model_of, spare_use
+from plimsoll.rebalance.law.capacity import ReplicaCapacity, ReplicaModel, capacity_of, model_of, spare_use
 from plimsoll.rebalance.law.wishes import TOLERANCE
 from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.memory import LoopMemory
@@ -54,7 +54,7 @@ class Site:
         """The model with the slowness."""
         return replace(self.model, slowness=self.slowness)
 
-    def capacity(self, *, learned: bool = True) -> Capacity:
+    def capacity(self, *, learned: bool = True) -> ReplicaCapacity:
         """Return what a replica carries with its promises kept; without ``learned``, by the model alone."""
         if not learned:
             return capacity_of(replace(self.model, slowness=1.0), self.lengths)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from plimsoll.rebalance.signals.metrics import SignalState
-from plimsoll.rebalance.signals.tracks import Line
+from plimsoll.rebalance.signals.tracks import TimeSeries
 from plimsoll.rebalance.signals.traffic import Rate, Traffic
 
 
@@ -22,7 +22,7 @@ class GatewayQueue:
     """
 
     state: SignalState = SignalState.MISSING
-    lines: tuple[Line, ...] = ()
+    lines: tuple[TimeSeries, ...] = ()
     error: str = ""
 
     @property

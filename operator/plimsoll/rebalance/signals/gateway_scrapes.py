@@ -13,7 +13,7 @@ from plimsoll.rebalance.signals.load import (
     OLDEST_SAMPLE_SECONDS,
 )
 from plimsoll.rebalance.signals.metrics import SignalState, worst
-from plimsoll.rebalance.signals.tracks import Line
+from plimsoll.rebalance.signals.tracks import TimeSeries
 
 Scrapes = Mapping[float, float]
 """The requests that one process of the gateway held, by the time of the scrape in POSIX seconds."""
@@ -41,12 +41,12 @@ def _is_recent(at: float, now: float) -> bool:
     return now - OLDEST_SAMPLE_SECONDS <= at <= now + CLOCK_TOLERANCE_SECONDS
 
 
-def _line(scrapes: Scrapes, now: float) -> Line | None:
+def _line(scrapes: Scrapes, now: float) -> TimeSeries | None:
     ordered = sorted(at for at in scrapes if at <= now + CLOCK_TOLERANCE_SECONDS)
     if not any(_is_possible(scrapes[at]) for at in ordered[-ERRORS_IN_A_ROW:]):
         return None
     times = [at for at in ordered if _is_possible(scrapes[at])]
-    return Line(times, [scrapes[at] for at in times])
+    return TimeSeries(times, [scrapes[at] for at in times])
 
 
 def _is_possible(count: float) -> bool:

@@ -14,7 +14,7 @@ from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet, quiet_of, together
 from plimsoll.rebalance.signals.load import is_usable
 from plimsoll.rebalance.signals.metrics import PodSignals
-from plimsoll.rebalance.signals.tracks import Line, Track
+from plimsoll.rebalance.signals.tracks import TimeSeries, Track
 
 
 def quiet_before(
@@ -50,7 +50,7 @@ def _without_gone(quiet: Quiet, gone: Collection[Track]) -> Quiet:
     return replace(quiet, last_request=max(moments, default=None))
 
 
-def _quiet_of_line(line: Line) -> Quiet:
+def _quiet_of_line(line: TimeSeries) -> Quiet:
     """Return the same for the queue of one process of a gateway."""
     holes = (later for earlier, later in pairwise(line.times) if later - earlier > LONGEST_HOLE_SECONDS)
     held = (at for at, value in zip(line.times, line.values, strict=True) if value)

@@ -21,7 +21,7 @@ NEW_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TimeSeries:
     """A figure over time: at least one moment, in order, and the value at each."""
 
     times: Sequence[float]
@@ -46,7 +46,9 @@ class Track:
     pod: str
     samples: Sequence[EngineSample]
     ready_since: float | None = None
-    _lines: dict[tuple[Read, bool], Line | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _lines: dict[tuple[Read, bool], TimeSeries | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def newest(self) -> EngineSample:
@@ -79,7 +81,7 @@ class Track:
         line = self._lines[key]
         return None if line is None else line.at(end) - line.at(start)
 
-    def _line(self, read: Read, *, is_counter: bool) -> Line | None:
+    def _line(self, read: Read, *, is_counter: bool) -> TimeSeries | None:
         known = [(sample.at, value) for sample in self.samples if (value := read(sample)) is not None]
         if not known:
             return None
@@ -87,7 +89,7 @@ class Track:
             known.insert(0, (self.begins_at, 0.0))
         times = [at for at, _ in known]
         values = [value for _, value in known]
-        return Line(times, _without_resets(values) if is_counter else values)
+        return TimeSeries(times, _without_resets(values) if is_counter else values)
 
 
 def _without_resets(values: Sequence[float]) -> list[float]:

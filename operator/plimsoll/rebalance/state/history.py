@@ -42,7 +42,7 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ChangeRecord:
     """One change: its time in POSIX seconds, its kind, its public reason, and the replicas wanted from then on."""
 
     at: float
@@ -55,9 +55,9 @@ class Mark:
 class ChangeHistory:
     """The changes, the oldest first."""
 
-    changes: tuple[Mark, ...] = ()
+    changes: tuple[ChangeRecord, ...] = ()
 
-    def recorded(self, mark: Mark) -> ChangeHistory:
+    def recorded(self, mark: ChangeRecord) -> ChangeHistory:
         """Return the history with one more change, without those that no bound reads and that are not among the last.
 
         Of additions within a minute only the last one is kept, so that the status stays short. The first one after
@@ -108,9 +108,9 @@ class ChangeHistory:
         """Return the time of the last change of these kinds; None if there was none."""
         return max((mark.at for mark in self.changes if mark.kind in kinds), default=None)
 
-    def _of_last_hour(self, now: float) -> list[Mark]:
+    def _of_last_hour(self, now: float) -> list[ChangeRecord]:
         return [mark for mark in self.clamped(now).changes if now - mark.at < HOUR_SECONDS]
 
 
-def _read_for(mark: Mark) -> float:
+def _read_for(mark: ChangeRecord) -> float:
     return STEP_AGAIN_SECONDS if mark.reason in STEP_REASONS else READ_SECONDS

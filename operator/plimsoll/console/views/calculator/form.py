@@ -14,7 +14,7 @@ from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
-from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types
 from plimsoll.console.views.paging import Query, first_of
@@ -23,7 +23,7 @@ from plimsoll.domain.engines.engine_choice import SpeculationMethod
 from plimsoll.domain.errors import InvalidInput
 
 
-class Kind(StrEnum):
+class OptionKind(StrEnum):
     """The form of an option's value."""
 
     NUMBER = "number"
@@ -32,13 +32,13 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class CalculatorOption:
     """One option. ``least`` and ``most`` bound a number; ``default`` is shown if the form is empty."""
 
     name: str
     label: str
     help: str
-    kind: Kind = Kind.TEXT
+    kind: OptionKind = OptionKind.TEXT
     least: int = 1
     most: int | None = None
     default: str = ""
@@ -52,15 +52,15 @@ class Option:
 
 def _whole_number(
     name: str, label: str, text: str, default: str = "", least: int = 1, most: int | None = None
-) -> Option:
-    return Option(name, label, text, Kind.NUMBER, least, most, default)
+) -> CalculatorOption:
+    return CalculatorOption(name, label, text, OptionKind.NUMBER, least, most, default)
 
 
 FIRST = (
     _whole_number("context", "Context", "Longest request in tokens.", "8192, or the model's own"),
     _whole_number("concurrency", "Requests at once", "Requests at the same time.", "16"),
-    Option("precision", "Weights", "Format of the weights.", default="auto", choices=("bf16", "fp16", "fp8")),
-    Option(
+    CalculatorOption("precision", "Weights", "Format of the weights.", default="auto", choices=("bf16", "fp16", "fp8")),
+    CalculatorOption(
         "kv-precision",
         "KV cache",
         "Format of the KV cache.",
@@ -74,22 +74,22 @@ MORE = (
     _whole_number("tp", "Tensor parallel", "GPUs that share each layer.", "the fewest that fit", most=64),
     _whole_number("pp", "Pipeline stages", "With tensor parallel.", "1", most=64),
     _whole_number("dp", "Engines", "Engines that share experts, with tensor parallel.", "1", most=64),
-    Option("ep", "Expert parallelism", "Whole experts on each GPU, with tensor parallel.", Kind.FLAG),
+    CalculatorOption("ep", "Expert parallelism", "Whole experts on each GPU, with tensor parallel.", OptionKind.FLAG),
     _whole_number("prompt", "Mean prompt", "Tokens, with the mean output: sizes for the expected load."),
     _whole_number("output-tokens", "Mean output", "Tokens, with the mean prompt."),
     _whole_number("utilization", "Utilization", "Percent of usable memory that the engine may take.", "92", 10, 98),
     _whole_number("batched-tokens", "Batched tokens", "Tokens of an engine step.", "by the GPU", 64),
-    Option("engine", "Engine", ENGINE_HELP, default=DEFAULT_ENGINE_VERSION),
-    Option("cpu-offload", "CPU offload", "Weights of each GPU to keep in host memory, e.g. 8Gi."),
-    Option("lora", "LoRA", "Slots and their largest rank, e.g. 4 16."),
-    Option(
+    CalculatorOption("engine", "Engine", ENGINE_HELP, default=DEFAULT_ENGINE_VERSION),
+    CalculatorOption("cpu-offload", "CPU offload", "Weights of each GPU to keep in host memory, e.g. 8Gi."),
+    CalculatorOption("lora", "LoRA", "Slots and their largest rank, e.g. 4 16."),
+    CalculatorOption(
         "speculate",
         "Speculation",
         f"Method ({', '.join(SpeculationMethod)}) and tokens a step, e.g. Ngram 4.",
     ),
-    Option("draft", "Draft model", "A catalogued model, for speculation with Eagle or Draft."),
-    Option("eager", "No CUDA graphs", "Runs without CUDA graphs.", Kind.FLAG),
-    Option("text-only", "Text only", "Without the vision or audio tower.", Kind.FLAG),
+    CalculatorOption("draft", "Draft model", "A catalogued model, for speculation with Eagle or Draft."),
+    CalculatorOption("eager", "No CUDA graphs", "Runs without CUDA graphs.", OptionKind.FLAG),
+    CalculatorOption("text-only", "Text only", "Without the vision or audio tower.", OptionKind.FLAG),
 )
 """The other options."""
 
@@ -104,7 +104,7 @@ _PASTED = "pasted-model"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class CalculatorForm:
     """A form that was filled in: a model's name or its configuration, and the options.
 
     ``config`` is None if no configuration was pasted; then ``model`` is a name, else a name of the user's own.
@@ -113,7 +113,7 @@ class Form:
 
     model: str
     config: Mapping[str, Any] | None
-    asked: Asked
+    asked: TypedOptions
     notes: tuple[str, ...] = ()
 
     @property
@@ -122,7 +122,7 @@ class Form:
         return f"{self.model}.json"
 
 
-def read_form(query: Query) -> Form:
+def read_form(query: Query) -> CalculatorForm:
     """Return the form of a URL.
 
     Raises:
@@ -130,7 +130,7 @@ def read_form(query: Query) -> Form:
     """
     config = _config(first_of(query, "config"))
     meant = meant_types([each for each in query.get("gpu", ()) if each.strip()])
-    return Form(_model(query, pasted=config is not None), config, _asked(query, meant.types), meant.notes)
+    return CalculatorForm(_model(query, pasted=config is not None), config, _asked(query, meant.types), meant.notes)
 
 
 def is_filled(query: Query) -> bool:
@@ -161,11 +161,11 @@ def _config(text: str) -> Mapping[str, Any] | None:
     return value
 
 
-def _asked(query: Query, gpus: tuple[str, ...]) -> Asked:
+def _asked(query: Query, gpus: tuple[str, ...]) -> TypedOptions:
     tp, pp, dp = (_number(query, name) for name in ("tp", "pp", "dp"))
     ep = _flag(query, "ep")
     _refuse_alone(tp, pp, dp, ep=ep)
-    return Asked(
+    return TypedOptions(
         context=_number(query, "context"),
         concurrency=_number(query, "concurrency"),
         precision=first_of(query, "precision") or None,
@@ -203,7 +203,7 @@ def _number(query: Query, name: str) -> int | None:
     return None if not text else _within(text, option)
 
 
-def _within(text: str, option: Option) -> int:
+def _within(text: str, option: CalculatorOption) -> int:
     value = _whole(text)
     if value is None or value < option.least or (option.most is not None and value > option.most):
         raise InvalidInput(option.flag, text, f"Write a whole number {_range(option.least, option.most)}.")
@@ -242,10 +242,12 @@ def _speculate(text: str) -> tuple[str, int] | None:
     return known[method.casefold()], tokens
 
 
-def given(query: Query) -> tuple[tuple[Option, str], ...]:
+def given(query: Query) -> tuple[tuple[CalculatorOption, str], ...]:
     """Return the options that a URL sets, in the order of the form, with their values as written."""
     found = ((option, first_of(query, name)) for name, option in OPTIONS.items())
-    return tuple((option, text) for option, text in found if text and (option.kind is not Kind.FLAG or _is_on(text)))
+    return tuple(
+        (option, text) for option, text in found if text and (option.kind is not OptionKind.FLAG or _is_on(text))
+    )
 
 
 def _is_on(text: str) -> bool:
@@ -253,10 +255,10 @@ def _is_on(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class CalculatorField:
     """An option and the text in its field."""
 
-    option: Option
+    option: CalculatorOption
     value: str
 
 
@@ -270,8 +272,8 @@ class FormView:
     model: str
     config: str
     gpus: tuple[str, ...]
-    first: tuple[Field, ...]
-    more: tuple[Field, ...]
+    first: tuple[CalculatorField, ...]
+    more: tuple[CalculatorField, ...]
     models: tuple[str, ...]
     types: tuple[str, ...]
 
@@ -287,8 +289,8 @@ def form_view(query: Query) -> FormView:
         model=first_of(query, "model"),
         config=first_of(query, "config"),
         gpus=tuple(each.strip() for each in query.get("gpu", ()) if each.strip()),
-        first=tuple(Field(each, first_of(query, each.name)) for each in FIRST),
-        more=tuple(Field(each, first_of(query, each.name)) for each in MORE),
+        first=tuple(CalculatorField(each, first_of(query, each.name)) for each in FIRST),
+        more=tuple(CalculatorField(each, first_of(query, each.name)) for each in MORE),
         models=catalogued_models(),
         types=tuple(gpu.name for gpu in load_gpu_types()),
     )

@@ -16,16 +16,24 @@ from urllib.parse import urlencode
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.adapters.hub.models import did_you_mean_model
 from plimsoll.cli.answers.advice import advice_sentence
-from plimsoll.cli.answers.rows import Answered, answered
+from plimsoll.cli.answers.rows import AnsweredQuestion, answered
 from plimsoll.cli.answers.sentences import headline
 from plimsoll.cli.later import known_question
-from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import plain_question
 from plimsoll.cli.questions.manifest_options import manifest_about
-from plimsoll.cli.questions.names import Named, named_model
+from plimsoll.cli.questions.names import NamedSource, named_model
 from plimsoll.cli.questions.types import answers
 from plimsoll.cli.split_words import split_options
-from plimsoll.console.views.calculator.form import Form, FormView, Kind, form_view, given, is_filled, read_form
+from plimsoll.console.views.calculator.form import (
+    CalculatorForm,
+    FormView,
+    OptionKind,
+    form_view,
+    given,
+    is_filled,
+    read_form,
+)
 from plimsoll.console.views.calculator.rows import BAR_LENGTH, Detail, RowView, Shelf, detail_of, row_views
 from plimsoll.console.views.paging import Query
 from plimsoll.domain.errors import InvalidInput, PlimsollError
@@ -85,7 +93,7 @@ def calculator_of(query: Query) -> Calculator:
         return Calculator(form, problem=str(error))
 
 
-def answer_of(form: Form) -> Answered:
+def answer_of(form: CalculatorForm) -> AnsweredQuestion:
     """Return the answers to a form, as the command computes them. Raises :class:`PlimsollError`."""
     question, asked = question_of(form), form.asked
     return answered(question, answers(question.request, asked.gpus, asked.split), asked.gpus, asked.split)
@@ -111,25 +119,25 @@ def _view(query: Query) -> AnswerView:
     )
 
 
-def question_of(form: Form) -> Question:
+def question_of(form: CalculatorForm) -> EstimateQuestion:
     """Return the question.
 
     Raises:
         InvalidInput: a field cannot be used.
         UnsupportedModel: the configuration has a part without a memory law.
     """
-    named = named_model(form.model, "model") if form.config is None else Named(form.model)
+    named = named_model(form.model, "model") if form.config is None else NamedSource(form.model)
     facts = _facts(form, named.source)
     question = plain_question(facts, form.asked) or _checked(entry_of(form, named.source), facts, form.asked)
     return replace(question, notes=(*named.notes, *form.notes, *question.notes))
 
 
-def entry_of(form: Form, name: str) -> dict[str, Any]:
+def entry_of(form: CalculatorForm, name: str) -> dict[str, Any]:
     """Return ``spec.model`` for the form's model."""
     return {"name": name} if form.config is None else {"name": name, "config": dict(form.config)}
 
 
-def _facts(form: Form, name: str) -> ModelFacts:
+def _facts(form: CalculatorForm, name: str) -> ModelFacts:
     if form.config is not None:
         return read_model_facts(name, form.config, revision=None, source=FactsSource.INLINE)
     return _catalogued(name, "model", "Paste its config.json instead.")
@@ -142,7 +150,7 @@ def _catalogued(name: str, field: str, otherwise: str) -> ModelFacts:
     return facts
 
 
-def _checked(model: Mapping[str, Any], facts: ModelFacts, asked: Asked) -> Question:
+def _checked(model: Mapping[str, Any], facts: ModelFacts, asked: TypedOptions) -> EstimateQuestion:
     """Return the question through a manifest, whose checks have the right words for every fault."""
     draft = None
     if asked.speculate is not None and asked.draft:
@@ -156,21 +164,21 @@ _SPLIT = ("tp", "pp", "dp", "ep")
 _TWO_WORDS = ("lora", "speculate")
 
 
-def command_of(form: Form, name: str, query: Query) -> str:
+def command_of(form: CalculatorForm, name: str, query: Query) -> str:
     """Return the command line that gives the same figures, quoted for a shell."""
     words = ["plimsoll", "estimate", form.file if form.config is not None else name]
     for option, text in given(query):
         if option.name in _SPLIT:
             continue
         words.append(option.flag)
-        if option.kind is not Kind.FLAG:
+        if option.kind is not OptionKind.FLAG:
             words += text.split() if option.name in _TWO_WORDS else [text]
     words += [] if form.asked.split is None else split_options(form.asked.split).split()
     words += [word for gpu in form.asked.gpus for word in ("--gpu", gpu)]
     return shlex.join(words)
 
 
-def manifest_of(form: Form, model: Mapping[str, Any], request: Request) -> dict[str, Any]:
+def manifest_of(form: CalculatorForm, model: Mapping[str, Any], request: Request) -> dict[str, Any]:
     """Return an InferenceDeployment with the form's load and options. The context is written out."""
     draft = {"name": form.asked.draft} if form.asked.draft else None
     manifest = manifest_about(model, form.asked, draft)
@@ -183,14 +191,14 @@ def manifest_of(form: Form, model: Mapping[str, Any], request: Request) -> dict[
     }
 
 
-def _placement(asked: Asked) -> dict[str, Any]:
+def _placement(asked: TypedOptions) -> dict[str, Any]:
     """Return the GPU types and the split that are named. A manifest names no stages and no engines."""
     gpu = {"gpu": {"allow": list(asked.gpus)}} if asked.gpus else {}
     split = asked.split
     return gpu if split is None else {**gpu, "overrides": {"tensorParallel": split.tensor_parallel}}
 
 
-def manifest_notes(asked: Asked) -> Iterator[str]:
+def manifest_notes(asked: TypedOptions) -> Iterator[str]:
     """Say what of a split the manifest leaves out."""
     if asked.split is not None and asked.split.gpus > asked.split.tensor_parallel:
         yield "The manifest names the tensor-parallel degree alone: the planner chooses stages and engines."

@@ -8,12 +8,12 @@ from decimal import Decimal
 from enum import StrEnum
 
 from plimsoll.cli.answers.advice import Advice, advice
-from plimsoll.cli.answers.rows import Answered, Row
+from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow
 from plimsoll.cli.answers.segments import segments
 from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences, warnings_of
-from plimsoll.cli.answers.steps import Step, steps
+from plimsoll.cli.answers.steps import FormulaRow, steps
 from plimsoll.cli.changes.remedies import first_remedy
-from plimsoll.console.drawing.bar import Bar, Scale, bar_of, common_scale
+from plimsoll.console.drawing.bar import Bar, BarScale, bar_of, common_scale
 from plimsoll.console.views.figures import Figures, figures_of_estimate
 from plimsoll.console.views.words import Sign
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
@@ -71,7 +71,7 @@ class RowView:
     reason: str
 
 
-def row_views(answer: Answered) -> tuple[RowView, ...]:
+def row_views(answer: AnsweredQuestion) -> tuple[RowView, ...]:
     """Return the rows in the order of ``plimsoll estimate``."""
     request, rows = answer.question.request, answer.shown
     advised = advice(request, rows)
@@ -79,13 +79,13 @@ def row_views(answer: Answered) -> tuple[RowView, ...]:
     return tuple(_view(answer, row, advised, scale, cheapest) for row in rows)
 
 
-def scale_of(rows: Sequence[Row], length: float = BAR_LENGTH) -> Scale:
+def scale_of(rows: Sequence[AnswerRow], length: float = BAR_LENGTH) -> BarScale:
     """Return one scale for all hulls: the largest GPU has the whole length."""
     sizes = (row.answer.figures.usable_bytes for row in rows if isinstance(row.answer, Sized))
     return common_scale(sizes, length)
 
 
-def _cheapest(rows: Sequence[Row]) -> Decimal | None:
+def _cheapest(rows: Sequence[AnswerRow]) -> Decimal | None:
     """Return the lowest price of what fits for sure, else of what fits probably."""
     for fit in (Fit.SURE, Fit.PROBABLE):
         prices = [row.price for row in rows if row.fit is fit and row.price is not None]
@@ -94,7 +94,13 @@ def _cheapest(rows: Sequence[Row]) -> Decimal | None:
     return None
 
 
-def _view(answer: Answered, row: Row, advised: Mapping[Advice, Row], scale: Scale, cheapest: Decimal | None) -> RowView:
+def _view(
+    answer: AnsweredQuestion,
+    row: AnswerRow,
+    advised: Mapping[Advice, AnswerRow],
+    scale: BarScale,
+    cheapest: Decimal | None,
+) -> RowView:
     figures = figures_of_estimate(row.answer.figures) if isinstance(row.answer, Sized) else None
     source = row.gpu.price_in_force
     return RowView(
@@ -115,7 +121,7 @@ def _view(answer: Answered, row: Row, advised: Mapping[Advice, Row], scale: Scal
     )
 
 
-def _shelf(row: Row, cheapest: Decimal | None) -> Shelf:
+def _shelf(row: AnswerRow, cheapest: Decimal | None) -> Shelf:
     if isinstance(row.answer, Rejection):
         return Shelf.IMPOSSIBLE
     is_dear = row.fit is not Fit.NO and cheapest is not None and row.price is not None and row.price > _DEAR * cheapest
@@ -132,7 +138,7 @@ def _code(answer: Sized | Rejection) -> str:
     return memory_reason(answer.figures)[0].value if answer.figures.fit is Fit.NO else ""
 
 
-def _reason(answer: Answered, row: Row) -> str:
+def _reason(answer: AnsweredQuestion, row: AnswerRow) -> str:
     """Return why there is no estimate, or the first remedy of what does not fit, as the command's table has them."""
     if isinstance(row.answer, Rejection):
         return rejection_sentence(row.answer)
@@ -159,10 +165,10 @@ class Detail:
     sentences: tuple[str, ...]
     remedies: tuple[str, ...]
     warnings: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[FormulaRow, ...]
 
 
-def detail_of(answer: Answered) -> Detail | None:
+def detail_of(answer: AnsweredQuestion) -> Detail | None:
     """Return the details if the answer has one GPU type, as the command prints them."""
     if not answer.is_alone:
         return None

@@ -12,9 +12,9 @@ from decimal import Decimal
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RejectionStatus
 from plimsoll.console.drawing.bar import Bar, bar_of, common_scale
 from plimsoll.console.views.figures import Figures, figures_of_rejection
-from plimsoll.console.views.proposals.lines import Line
+from plimsoll.console.views.proposals.lines import ProposalLine
 from plimsoll.console.views.proposals.spec_change import fixed_place
-from plimsoll.console.views.rows import Row
+from plimsoll.console.views.rows import DeploymentRow
 from plimsoll.console.views.words import dollars, dollars_of, gib, signed_gib, split_words, times
 from plimsoll.domain.decisions.outcomes import Fit, Split
 from plimsoll.domain.public_words import Reason
@@ -32,7 +32,7 @@ _SYMBOLS = {CHOSEN: "\u25cf", FITS: "\u2713", NO: "\u2717"}
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CandidateRow:
     """One GPU type and split. ``bar`` and ``figures`` are None if the status has no figures of its memory.
 
     ``difference`` is that of its price to the chosen one in percent, with its sign; empty if one is unknown.
@@ -64,9 +64,9 @@ class Candidates:
     ``omitted`` counts what the status does not hold.
     """
 
-    shown: tuple[Candidate, ...]
-    dear: tuple[Candidate, ...]
-    impossible: tuple[Candidate, ...]
+    shown: tuple[CandidateRow, ...]
+    dear: tuple[CandidateRow, ...]
+    impossible: tuple[CandidateRow, ...]
     omitted: int = 0
 
     @property
@@ -75,7 +75,7 @@ class Candidates:
         return len(self.shown) + len(self.dear) + len(self.impossible)
 
 
-def candidates_of(status: InferenceDeploymentStatus, row: Row) -> Candidates:
+def candidates_of(status: InferenceDeploymentStatus, row: DeploymentRow) -> Candidates:
     """Return the candidates of a status, the choice first."""
     chosen = _chosen(status, row)
     price = dollars_of(None if chosen is None else chosen.price)
@@ -83,7 +83,7 @@ def candidates_of(status: InferenceDeploymentStatus, row: Row) -> Candidates:
     return sorted_candidates(chosen, others, status.rejections_omitted or 0)
 
 
-def sorted_candidates(chosen: Candidate | None, others: Sequence[Candidate], omitted: int = 0) -> Candidates:
+def sorted_candidates(chosen: CandidateRow | None, others: Sequence[CandidateRow], omitted: int = 0) -> Candidates:
     """Return candidates in the order of the page, each with its bar on one scale."""
     price = dollars_of(None if chosen is None else chosen.price)
     judged = [each for each in others if each.figures is not None or each.verdict == FITS]
@@ -94,7 +94,7 @@ def sorted_candidates(chosen: Candidate | None, others: Sequence[Candidate], omi
         BAR_LENGTH,
     )
 
-    def with_bar(each: Candidate) -> Candidate:
+    def with_bar(each: CandidateRow) -> CandidateRow:
         return each if each.figures is None else replace(each, bar=bar_of(each.figures, scale))
 
     return Candidates(
@@ -105,18 +105,18 @@ def sorted_candidates(chosen: Candidate | None, others: Sequence[Candidate], omi
     )
 
 
-def _chosen(status: InferenceDeploymentStatus, row: Row) -> Candidate | None:
+def _chosen(status: InferenceDeploymentStatus, row: DeploymentRow) -> CandidateRow | None:
     placement = status.placement
     if placement is None or row.gpu_type is None or row.split is None:
         return None
     price = placement.hourly_price_per_replica
-    return Candidate(row.gpu_type, row.split, CHOSEN, "Placed", "Chosen.", row.figures, price)
+    return CandidateRow(row.gpu_type, row.split, CHOSEN, "Placed", "Chosen.", row.figures, price)
 
 
-def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
+def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> CandidateRow:
     figures, price = figures_of_rejection(rejection), rejection.hourly_price
     fits = _has_room(rejection, figures) and rejection.reason not in _FAILS
-    return Candidate(
+    return CandidateRow(
         rejection.gpu_type,
         split_of(rejection),
         FITS if fits else NO,
@@ -139,7 +139,7 @@ def _has_room(rejection: RejectionStatus, figures: Figures | None) -> bool:
     return not figures.is_over if figures.fit is None else figures.fit is not Fit.NO
 
 
-def _order(candidate: Candidate) -> tuple[bool, float]:
+def _order(candidate: CandidateRow) -> tuple[bool, float]:
     """Return the place in the order: candidates that fit by price, then the others by what is missing."""
     figures = candidate.figures
     if candidate.verdict == FITS:
@@ -147,7 +147,7 @@ def _order(candidate: Candidate) -> tuple[bool, float]:
     return True, 0.0 if figures is None else float(figures.expected - figures.budget)
 
 
-def _is_dear(candidate: Candidate, chosen: Decimal | None) -> bool:
+def _is_dear(candidate: CandidateRow, chosen: Decimal | None) -> bool:
     price = dollars_of(candidate.price)
     return chosen is not None and price is not None and price >= DEAR * chosen > 0
 
@@ -166,7 +166,7 @@ _KEPT = frozenset({Reason.PLACEMENT_KEPT.value, Reason.KEPT_TO_AVOID_MOVE.value}
 class ChosenToday:
     """The lines of the comparison, why what runs is kept, and how many other candidates are better as well."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ProposalLine, ...]
     reason: str
     message: str
     others: int
@@ -183,28 +183,28 @@ def chosen_today(found: Candidates) -> ChosenToday | None:
     return ChosenToday(lines, best.reason, best.message, len(better) - 1)
 
 
-def _price(candidate: Candidate) -> float:
+def _price(candidate: CandidateRow) -> float:
     price = dollars_of(candidate.price)
     return float("inf") if price is None else float(price)
 
 
-def _lines(now: Candidate, best: Candidate) -> Iterator[Line]:
-    yield Line("GPUs of a replica", _place(now), _place(best))
-    yield Line("price of a replica per hour", dollars(now.price), dollars(best.price), best.difference)
+def _lines(now: CandidateRow, best: CandidateRow) -> Iterator[ProposalLine]:
+    yield ProposalLine("GPUs of a replica", _place(now), _place(best))
+    yield ProposalLine("price of a replica per hour", dollars(now.price), dollars(best.price), best.difference)
     if now.figures is not None and best.figures is not None:
         yield from _memory(now.figures, best.figures)
 
 
-def _memory(now: Figures, best: Figures) -> Iterator[Line]:
-    yield Line("need of one GPU", f"{gib(now.upper)} GiB", f"{gib(best.upper)} GiB")
-    yield Line("load line of one GPU", f"{gib(now.budget)} GiB", f"{gib(best.budget)} GiB")
-    yield Line("spare of one GPU", f"{signed_gib(now.spare)} GiB", f"{signed_gib(best.spare)} GiB")
-    yield Line("KV room / need", _room(now), _room(best))
+def _memory(now: Figures, best: Figures) -> Iterator[ProposalLine]:
+    yield ProposalLine("need of one GPU", f"{gib(now.upper)} GiB", f"{gib(best.upper)} GiB")
+    yield ProposalLine("load line of one GPU", f"{gib(now.budget)} GiB", f"{gib(best.budget)} GiB")
+    yield ProposalLine("spare of one GPU", f"{signed_gib(now.spare)} GiB", f"{signed_gib(best.spare)} GiB")
+    yield ProposalLine("KV room / need", _room(now), _room(best))
 
 
 def _room(figures: Figures) -> str:
     return times(figures.kv_capacity_tokens, figures.kv_needed_tokens)
 
 
-def _place(candidate: Candidate) -> str:
+def _place(candidate: CandidateRow) -> str:
     return f"{candidate.gpu_type} {split_words(candidate.split)}"

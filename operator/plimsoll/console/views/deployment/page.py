@@ -16,10 +16,10 @@ from plimsoll.api.v1alpha1.status import (
 )
 from plimsoll.console.drawing.bar import Bar, bar_of, common_scale
 from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
-from plimsoll.console.views.rows import Row, row_of
+from plimsoll.console.views.rows import DeploymentRow, row_of
 from plimsoll.console.views.states import State, state_of
 from plimsoll.console.views.words import Fact, count, gib, split_words
-from plimsoll.console.views.world import PodRow, World
+from plimsoll.console.views.world import ClusterView, PodRow
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.engines.registry import ENGINES
@@ -44,14 +44,14 @@ class PoolLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class DeploymentPage:
     """Everything on the page of one deployment."""
 
-    row: Row
+    row: DeploymentRow
     state: State
     bar: Bar | None
     facts: tuple[Fact, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[QuestionLink, ...]
     candidates: Candidates
     today: ChosenToday | None
     conditions: tuple[Condition, ...]
@@ -61,7 +61,9 @@ class Deployment:
     suggestions: tuple[str, ...]
 
 
-def deployment_of(body: Body, world: World, live: float | None = None, *, grafana_url: str | None = None) -> Deployment:
+def deployment_of(
+    body: Body, world: ClusterView, live: float | None = None, *, grafana_url: str | None = None
+) -> DeploymentPage:
     """Return the page of one InferenceDeployment as the API server has it.
 
     Args:
@@ -73,7 +75,7 @@ def deployment_of(body: Body, world: World, live: float | None = None, *, grafan
     status, row = whole_status(read(body.get("status"))), row_of(body)
     scale = common_scale([row.figures.usable, row.figures.upper] if row.figures is not None else (), BIG_LENGTH)
     candidates = candidates_of(status, row)
-    return Deployment(
+    return DeploymentPage(
         row=row,
         state=state_of(row),
         bar=None if row.figures is None else bar_of(row.figures, scale, live),
@@ -89,7 +91,7 @@ def deployment_of(body: Body, world: World, live: float | None = None, *, grafan
     )
 
 
-def _facts(status: InferenceDeploymentStatus, row: Row, body: Body) -> Iterator[Fact]:
+def _facts(status: InferenceDeploymentStatus, row: DeploymentRow, body: Body) -> Iterator[Fact]:
     if row.figures is not None:
         yield Fact("Holds", _holds(status, row))
     yield Fact("Load", _load(body))
@@ -101,7 +103,7 @@ def _facts(status: InferenceDeploymentStatus, row: Row, body: Body) -> Iterator[
     yield Fact("Decided", _decided(status, row))
 
 
-def _holds(status: InferenceDeploymentStatus, row: Row) -> str:
+def _holds(status: InferenceDeploymentStatus, row: DeploymentRow) -> str:
     estimate = status.estimate
     assert estimate is not None  # noqa: S101 - the figures are made from it
     low, high = estimate.kv_capacity_low_tokens, estimate.kv_capacity_high_tokens
@@ -145,7 +147,7 @@ def _speed(status: InferenceDeploymentStatus) -> Iterator[Fact]:
         yield Fact("Speed", words if speed.validated else f"{words}; not validated on GPUs of this class")
 
 
-def _decided(status: InferenceDeploymentStatus, row: Row) -> str:
+def _decided(status: InferenceDeploymentStatus, row: DeploymentRow) -> str:
     seen = "not seen yet: this is the state before the last change" if row.is_behind else "seen"
     fit = "" if row.figures is None or row.figures.fit is None else f"; the fit is {row.figures.fit.value}"
     if fit and row.figures is not None and row.figures.override is not None:
@@ -168,7 +170,7 @@ Spec = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionLink:
     """A link: its words and its address."""
 
     words: str
@@ -179,7 +181,7 @@ DASHBOARD = "plimsoll"
 """The uid of the chart's Grafana dashboard, whose variables are ``namespace`` and ``deployment``."""
 
 
-def questions_about(row: Row, spec: Spec, grafana_url: str | None = None) -> tuple[Question, ...]:
+def questions_about(row: DeploymentRow, spec: Spec, grafana_url: str | None = None) -> tuple[QuestionLink, ...]:
     """Return the links.
 
     Args:
@@ -190,7 +192,7 @@ def questions_about(row: Row, spec: Spec, grafana_url: str | None = None) -> tup
     return tuple(_questions(row, spec, grafana_url))
 
 
-def _questions(row: Row, spec: Spec, grafana_url: str | None) -> Iterator[Question]:
+def _questions(row: DeploymentRow, spec: Spec, grafana_url: str | None) -> Iterator[QuestionLink]:
     load = {
         name: str(value)
         for name, field in (("context", "contextLength"), ("concurrency", "concurrency"))
@@ -198,14 +200,14 @@ def _questions(row: Row, spec: Spec, grafana_url: str | None) -> Iterator[Questi
     }
     gpu = {} if row.gpu_type is None else {"gpu": card_name(row.gpu_type)}
     split = {} if row.split is None else {"tp": str(row.split.tensor_parallel)}
-    yield Question("Size it in the calculator", f"/calculator?{urlencode({'model': row.model, **load, **gpu})}")
+    yield QuestionLink("Size it in the calculator", f"/calculator?{urlencode({'model': row.model, **load, **gpu})}")
     if gpu:
         wanted = {"model": row.model, **gpu, **split, **load}
-        yield Question("Simulate a load", f"/simulator?{urlencode(wanted)}")
+        yield QuestionLink("Simulate a load", f"/simulator?{urlencode(wanted)}")
     if row.pools and "totalConcurrency" not in spec:  # which lets the planner choose the number of replicas
         replicas = sum(pool.replicas for pool in row.pools if not pool.is_retiring)
         change = urlencode({"change": f"{row.key}.replicas={replicas + 1}"})
-        yield Question("What would one more replica change?", f"/what-if?{change}")
+        yield QuestionLink("What would one more replica change?", f"/what-if?{change}")
     if grafana_url is not None:
         chosen = urlencode({"var-namespace": row.key.namespace, "var-deployment": row.key.name})
-        yield Question("Over time in Grafana", f"{grafana_url}/d/{DASHBOARD}?{chosen}")
+        yield QuestionLink("Over time in Grafana", f"{grafana_url}/d/{DASHBOARD}?{chosen}")

@@ -27,7 +27,7 @@ FUTURE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampledFigure:
     """A figure and the POSIX time of its oldest sample. ``pods`` is the number of pods that it is the sum of."""
 
     value: float
@@ -75,31 +75,31 @@ class LiveUse:
         reporting: pods with a sample that is not stale.
     """
 
-    kv: Sample | None = None
-    kv_tokens: Sample | None = None
+    kv: SampledFigure | None = None
+    kv_tokens: SampledFigure | None = None
     kv_capacity_tokens: int | None = None
-    running: Sample | None = None
+    running: SampledFigure | None = None
     max_sequences: int | None = None
-    waiting: Sample | None = None
+    waiting: SampledFigure | None = None
     pods: int = 0
     reporting: int = 0
 
     @property
-    def sequence_slots(self) -> Sample | None:
+    def sequence_slots(self) -> SampledFigure | None:
         """The share of the batch places that are taken, 0 to 1; more if the engines run more than the status says.
 
         None if either number is not known.
         """
         if self.running is None or not self.max_sequences:
             return None
-        return Sample(self.running.value / self.max_sequences, self.running.at, self.running.pods)
+        return SampledFigure(self.running.value / self.max_sequences, self.running.at, self.running.pods)
 
     def share_now(self, now: float) -> float | None:
         """Return the used share of the KV cache, 0 to 1; None if it is not known now."""
         return None if self.kv is None or self.kv.is_stale(now) else self.kv.value
 
     @property
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[SampledFigure, ...]:
         """The gauges that have a sample."""
         return tuple(each for each in (self.kv, self.running, self.waiting) if each is not None)
 
@@ -115,10 +115,10 @@ class PodLast:
     ``newest`` is the POSIX time of the newest sample; None without one.
     """
 
-    kv: Sample | None = None
+    kv: SampledFigure | None = None
     capacity: int | None = None
-    running: Sample | None = None
-    waiting: Sample | None = None
+    running: SampledFigure | None = None
+    waiting: SampledFigure | None = None
     newest: float | None = None
 
     @staticmethod
@@ -200,21 +200,21 @@ def use_of(pods: Sequence[EnginePod], known: Mapping[ObjectKey, PodLast], now: f
 class _Held:
     """The use of several KV caches together."""
 
-    share: Sample | None = None
-    tokens: Sample | None = None
+    share: SampledFigure | None = None
+    tokens: SampledFigure | None = None
     capacity: int | None = None
 
     @staticmethod
-    def of(caches: Sequence[tuple[Sample, int | None]]) -> _Held:
+    def of(caches: Sequence[tuple[SampledFigure, int | None]]) -> _Held:
         """Return it from the share and the size of each cache. Without all sizes, the caches count as equal."""
         if not caches:
             return _Held()
         at, pods = min(share.at for share, _ in caches), len(caches)
         sizes = [size for _, size in caches if size]
         if len(sizes) < pods:
-            return _Held(Sample(sum(share.value for share, _ in caches) / pods, at, pods))
+            return _Held(SampledFigure(sum(share.value for share, _ in caches) / pods, at, pods))
         used = sum(share.value * size for (share, _), size in zip(caches, sizes, strict=True))
-        return _Held(Sample(used / sum(sizes), at, pods), Sample(used, at, pods), sum(sizes))
+        return _Held(SampledFigure(used / sum(sizes), at, pods), SampledFigure(used, at, pods), sum(sizes))
 
 
 def _is_size(value: float) -> bool:
@@ -225,17 +225,17 @@ def _newest(
     newest_first: Sequence[EngineSample],
     figure: Callable[[EngineSample], float | None],
     is_possible: Callable[[float], bool],
-) -> Sample | None:
+) -> SampledFigure | None:
     """Return the newest possible value. NaN and the like are left out, so an older good value counts with its age."""
     values = ((figure(each), each.at) for each in newest_first)
-    return next((Sample(value, at) for value, at in values if value is not None and is_possible(value)), None)
+    return next((SampledFigure(value, at) for value, at in values if value is not None and is_possible(value)), None)
 
 
-def _sum(samples: Iterable[Sample | None]) -> Sample | None:
+def _sum(samples: Iterable[SampledFigure | None]) -> SampledFigure | None:
     known = [each for each in samples if each is not None]
     if not known:
         return None
-    return Sample(sum(each.value for each in known), min(each.at for each in known), len(known))
+    return SampledFigure(sum(each.value for each in known), min(each.at for each in known), len(known))
 
 
 def _places(pods: Sequence[EnginePod]) -> int | None:
@@ -258,7 +258,7 @@ def notice_of(reading: LiveReading, now: float) -> str:
             return ""
 
 
-class Span(NamedTuple):
+class MapSpan(NamedTuple):
     """A time that a map shows: ``seconds`` back from now, in columns of ``step`` seconds."""
 
     seconds: int
@@ -283,11 +283,11 @@ class PodPast(NamedTuple):
     preemptions: float | None = None
 
 
-class Past(NamedTuple):
+class PastUse(NamedTuple):
     """The use of pods in a time that ended at ``until``, in POSIX seconds."""
 
     until: float
-    span: Span
+    span: MapSpan
     pods: Mapping[ObjectKey, PodPast] = MappingProxyType({})
 
     def column_of(self, at: float) -> int | None:

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from plimsoll.adapters.prometheus.readings import is_count, is_share
-from plimsoll.console.drawing.heat_map import TOO_MUCH_FROM, LoadStep, Strip, step_of, strip_of
-from plimsoll.console.views.load.live_use import Asked, EnginePod, LiveUse, Past, PodPast, Sample, Span
+from plimsoll.console.drawing.heat_map import TOO_MUCH_FROM, HeatMapStrip, LoadStep, step_of, strip_of
+from plimsoll.console.views.load.live_use import Asked, EnginePod, LiveUse, MapSpan, PastUse, PodPast, SampledFigure
 from plimsoll.console.views.paging import has_words
-from plimsoll.console.views.rows import Live, PoolRow, Row
+from plimsoll.console.views.rows import DeploymentRow, LiveRow, PoolRow
 from plimsoll.console.views.words import MINUTE, UNKNOWN, age, count, percent
 from plimsoll.console.views.world import PodRow
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 SPANS = {
-    "15m": Span(15 * MINUTE, 15),
-    "1h": Span(60 * MINUTE, 60),
-    "6h": Span(360 * MINUTE, 360),
-    "24h": Span(1440 * MINUTE, 1440),
+    "15m": MapSpan(15 * MINUTE, 15),
+    "1h": MapSpan(60 * MINUTE, 60),
+    "6h": MapSpan(360 * MINUTE, 360),
+    "24h": MapSpan(1440 * MINUTE, 1440),
 }
 """The times that a map can show, 60 columns each, by the word in the URL."""
 
@@ -60,7 +60,7 @@ class Gauge:
         return self.step >= LoadStep.TOO_MUCH
 
     @property
-    def strip(self) -> Strip:
+    def strip(self) -> HeatMapStrip:
         """The drawing of the columns."""
         return strip_of(self.steps, self.queued)
 
@@ -85,7 +85,7 @@ class PressureRow:
     waiting: str
     preemptions: str
     pods: str
-    live: Live | None
+    live: LiveRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def span_word(word: str) -> str:
     return word if word in SPANS else USUAL_SPAN
 
 
-def matching(rows: Iterable[Row], search: str) -> list[Row]:
+def matching(rows: Iterable[DeploymentRow], search: str) -> list[DeploymentRow]:
     """Return the deployments whose namespace, name or model has all words of a search."""
     return [row for row in rows if has_words(search, str(row.key), row.model)]
 
@@ -116,7 +116,7 @@ def span_choices(chosen: str, search: str, path: str) -> tuple[SpanChoice, ...]:
     )
 
 
-def asked_of(rows: Iterable[Row], pods: Iterable[PodRow]) -> dict[ObjectKey, tuple[EnginePod, ...]]:
+def asked_of(rows: Iterable[DeploymentRow], pods: Iterable[PodRow]) -> dict[ObjectKey, tuple[EnginePod, ...]]:
     """Return the pods of each deployment that a person sees. A deployment without pods has none."""
     known = {row.key: row for row in rows}
     found: dict[ObjectKey, list[EnginePod]] = {key: [] for key in known}
@@ -126,12 +126,12 @@ def asked_of(rows: Iterable[Row], pods: Iterable[PodRow]) -> dict[ObjectKey, tup
     return {key: tuple(some) for key, some in found.items()}
 
 
-def _engine_pod(pod: PodRow, row: Row) -> EnginePod:
+def _engine_pod(pod: PodRow, row: DeploymentRow) -> EnginePod:
     pool = next((each for each in row.pools if each.name == pod.pool), None)
     return EnginePod(pod.key, _places(pool, row), None if pool is None else pool.kv_tokens_reported)
 
 
-def _places(pool: PoolRow | None, row: Row) -> int | None:
+def _places(pool: PoolRow | None, row: DeploymentRow) -> int | None:
     """Return the requests that a replica serves at the same time, on all its engines."""
     if pool is not None and pool.max_sequences is not None:
         return pool.max_sequences * pool.split.data_parallel
@@ -151,7 +151,12 @@ def _rank(use: LiveUse, now: float) -> tuple[int, float, float]:
 
 
 def pressure_row(
-    key: ObjectKey, pods: Sequence[EnginePod], use: LiveUse, past: Past | None, now: float, live: Live | None = None
+    key: ObjectKey,
+    pods: Sequence[EnginePod],
+    use: LiveUse,
+    past: PastUse | None,
+    now: float,
+    live: LiveRow | None = None,
 ) -> PressureRow:
     """Return one deployment's row. ``past`` is None if nothing is known of the past."""
     columns = _Columns.of(pods, past)
@@ -181,10 +186,10 @@ def _running(use: LiveUse) -> str:
 
 
 def _gauge(
-    last: Sample | None,
+    last: SampledFigure | None,
     figures: str,
     shares: Sequence[float | None],
-    past: Past | None,
+    past: PastUse | None,
     now: float,
     *,
     queued: tuple[bool, ...] = (),
@@ -203,7 +208,7 @@ def _gauge(
     )
 
 
-def _too_much(last: float, shares: Sequence[float | None], past: Past | None, now: float) -> str:
+def _too_much(last: float, shares: Sequence[float | None], past: PastUse | None, now: float) -> str:
     """Return since when a gauge has been too high: back to the first column that was lower or had no samples."""
     if last < TOO_MUCH_FROM:
         return ""
@@ -229,7 +234,7 @@ class _Columns:
     preemptions: float | None = None
 
     @staticmethod
-    def of(pods: Sequence[EnginePod], past: Past | None) -> _Columns:
+    def of(pods: Sequence[EnginePod], past: PastUse | None) -> _Columns:
         if past is None:
             return _Columns()
         mine = [(pod, past.pods[pod.key]) for pod in pods if pod.key in past.pods]
@@ -247,7 +252,7 @@ _Found = Sequence[tuple[EnginePod, float]]
 
 def _each(
     mine: Sequence[tuple[EnginePod, PodPast]],
-    past: Past,
+    past: PastUse,
     values: Callable[[PodPast], Mapping[float, float]],
     is_possible: Callable[[float], bool],
     combined: Callable[[_Found], float | None],

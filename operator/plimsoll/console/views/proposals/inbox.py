@@ -11,10 +11,10 @@ from typing import Any
 
 from plimsoll.api.crd.inbox_schema import STATE_LABEL
 from plimsoll.api.v1alpha1.inbox import ProposalState
-from plimsoll.console.views.rows import Row
+from plimsoll.console.views.rows import DeploymentRow
 from plimsoll.console.views.states import Severity, state_of
 from plimsoll.console.views.words import gib
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import from_rfc3339
 
@@ -67,7 +67,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ProposalGroup:
     """Items of one kind of trouble. ``total`` counts those of all pages."""
 
     title: str
@@ -75,15 +75,16 @@ class Group:
     items: tuple[Item, ...]
 
 
-def groups_of(shown: Sequence[Item], items: Sequence[Item]) -> tuple[Group, ...]:
+def groups_of(shown: Sequence[Item], items: Sequence[Item]) -> tuple[ProposalGroup, ...]:
     """Return the shown part of all items in groups, in their order."""
     totals = Counter(item.order for item in items)
     return tuple(
-        Group(_TITLES[order], totals[order], tuple(group)) for order, group in groupby(shown, lambda item: item.order)
+        ProposalGroup(_TITLES[order], totals[order], tuple(group))
+        for order, group in groupby(shown, lambda item: item.order)
     )
 
 
-def inbox_of(world: World, now: float) -> tuple[Item, ...]:
+def inbox_of(world: ClusterView, now: float) -> tuple[Item, ...]:
     """Return what needs a person at this time (POSIX seconds), worst first."""
     rows = (item for row in world.rows.values() for item in _of_row(row))
     found = [*rows, *_of_proposals(world, now), *_of_nodes(world)]
@@ -104,7 +105,7 @@ def _new(message: str, actions: Iterable[str]) -> Iterator[str]:
     return (each for each in actions if each not in message)
 
 
-def _of_row(row: Row) -> Iterator[Item]:
+def _of_row(row: DeploymentRow) -> Iterator[Item]:
     state = state_of(row)
     reason = row.stalled if row.stalled is not None and row.stalled.status == "True" else row.ready
     if state.severity in _TROUBLES and reason is not None:
@@ -123,7 +124,7 @@ def _of_row(row: Row) -> Iterator[Item]:
         yield Item(Trouble.STATUS, "warn", "\u25b2", "status", complaint, row.key)
 
 
-def _of_proposals(world: World, now: float) -> Iterator[Item]:
+def _of_proposals(world: ClusterView, now: float) -> Iterator[Item]:
     for body in world.proposals:
         if is_open(body, now):
             yield _proposal(body, world)
@@ -136,12 +137,12 @@ def is_open(body: Body, now: float) -> bool:
     return labels.get(STATE_LABEL) == ProposalState.OPEN and (expires is None or expires > now)
 
 
-def open_proposals_of(world: World, deployment: ObjectKey, now: float) -> tuple[Item, ...]:
+def open_proposals_of(world: ClusterView, deployment: ObjectKey, now: float) -> tuple[Item, ...]:
     """Return the proposals for one deployment that can still be answered, the newest first."""
     return tuple(sorted((item for item in _of_proposals(world, now) if item.key == deployment), key=_place))
 
 
-def _proposal(body: Body, world: World) -> Item:
+def _proposal(body: Body, world: ClusterView) -> Item:
     head = body["metadata"]
     key = ObjectKey(str(head.get("namespace") or ""), str(body.get("deployment") or ""))
     return Item(
@@ -160,17 +161,17 @@ def _proposal(body: Body, world: World) -> Item:
 OUTDATED = "The live loop proposes something else now. This one can still be answered until it is withdrawn."
 
 
-def is_outdated(body: Body, row: Row | None) -> bool:
+def is_outdated(body: Body, row: DeploymentRow | None) -> bool:
     """Whether the live loop makes another proposal for the deployment now."""
     now = None if row is None or row.live is None else row.live.proposal_id
     return now is not None and now != body.get("id")
 
 
-def _of_nodes(world: World) -> Iterator[Item]:
+def _of_nodes(world: ClusterView) -> Iterator[Item]:
     for node in () if world.fleet is None else world.fleet.ignored:
         yield Item(Trouble.NODE, "warn", "\u25b2", node.reason.value, node.detail, subject=f"node {node.name}")
 
 
-def counts_of(world: World, now: float) -> Mapping[str, int]:
+def counts_of(world: ClusterView, now: float) -> Mapping[str, int]:
     """Return the count of an entry of the navigation, by its path."""
     return {"/": len(inbox_of(world, now)), "/deployments": len(world.rows)}

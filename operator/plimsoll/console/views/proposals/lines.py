@@ -19,7 +19,7 @@ from plimsoll.domain.units import format_price
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProposalLine:
     """One figure before and after the change. ``note`` says what it depends on."""
 
     name: str
@@ -28,21 +28,21 @@ class Line:
     note: str = ""
 
 
-def lines_of(content: ProposalContent, fleet: Fleet | None) -> tuple[Line, ...]:
+def lines_of(content: ProposalContent, fleet: Fleet | None) -> tuple[ProposalLine, ...]:
     """Return the figures that change. Without a fleet, free GPUs are unknown."""
     return (*costs_of(content, fleet), *_settings(content), *_latency(content))
 
 
-def costs_of(content: ProposalContent, fleet: Fleet | None) -> tuple[Line, ...]:
+def costs_of(content: ProposalContent, fleet: Fleet | None) -> tuple[ProposalLine, ...]:
     """Return what matters first: replicas, places, free GPUs, KV cache and price."""
     found = (*_replicas(content), *_places(content), *_free(content, fleet), *_cache(content), *_price(content))
     return tuple(found)
 
 
-def _replicas(content: ProposalContent) -> Iterator[Line]:
+def _replicas(content: ProposalContent) -> Iterator[ProposalLine]:
     before, after = replicas_of(content.from_), replicas_of(content.to)
     if before != after:
-        yield Line("replicas", count(before), count(after))
+        yield ProposalLine("replicas", count(before), count(after))
 
 
 def replicas_of(places: Sequence[ProposedPlace]) -> int:
@@ -50,10 +50,10 @@ def replicas_of(places: Sequence[ProposedPlace]) -> int:
     return sum(place.replicas for place in places)
 
 
-def _places(content: ProposalContent) -> Iterator[Line]:
+def _places(content: ProposalContent) -> Iterator[ProposalLine]:
     before, after = _place_words(content.from_), _place_words(content.to)
     if before != after:
-        yield Line("GPUs of a replica", before, after)
+        yield ProposalLine("GPUs of a replica", before, after)
 
 
 def _place_words(places: Sequence[ProposedPlace]) -> str:
@@ -76,7 +76,7 @@ def split_of(place: ProposedPlace | ProposedAlternative) -> Split:
     )
 
 
-def _free(content: ProposalContent, fleet: Fleet | None) -> Iterator[Line]:
+def _free(content: ProposalContent, fleet: Fleet | None) -> Iterator[ProposalLine]:
     for gpu_type in dict.fromkeys(place.gpu_type for place in (*content.from_, *content.to)):
         taken = _gpus(content.to, gpu_type) - _gpus(content.from_, gpu_type)
         if taken:
@@ -96,24 +96,26 @@ def _gpus(places: Sequence[ProposedPlace], gpu_type: str) -> int:
     return sum(place.replicas * split_of(place).gpus for place in places if place.gpu_type == gpu_type)
 
 
-def _free_of(gpu_type: str, taken: int, free: int | None, since: str, *, others: bool) -> Line:
+def _free_of(gpu_type: str, taken: int, free: int | None, since: str, *, others: bool) -> ProposalLine:
     """Return the line of one type. ``since`` says what the free GPUs depend on."""
     name = f"{gpu_type} free"
     if free is None:
         words = f"takes {taken:,}" if taken > 0 else f"gives back {-taken:,}"
-        return Line(name, UNKNOWN, UNKNOWN, f"{words}; free GPUs are not known here without the right to list nodes")
+        return ProposalLine(
+            name, UNKNOWN, UNKNOWN, f"{words}; free GPUs are not known here without the right to list nodes"
+        )
     if others:
-        return Line(name, count(free), UNKNOWN, _notes(f"takes {taken:,}; others make room first", since))
+        return ProposalLine(name, count(free), UNKNOWN, _notes(f"takes {taken:,}; others make room first", since))
     if taken > free:
-        return Line(name, count(free), "too few", _notes(f"takes {taken:,}", since))
-    return Line(name, count(free), count(free - taken), since)
+        return ProposalLine(name, count(free), "too few", _notes(f"takes {taken:,}", since))
+    return ProposalLine(name, count(free), count(free - taken), since)
 
 
 def _notes(*notes: str) -> str:
     return "; ".join(note for note in notes if note)
 
 
-def _cache(content: ProposalContent) -> Iterator[Line]:
+def _cache(content: ProposalContent) -> Iterator[ProposalLine]:
     """Yield the use of the KV cache; after the change only, if just the number of equal replicas changes."""
     figures = {each.name: each.value for each in content.figures}
     percent, used, held = (_whole(figures.get(name)) for name in ("kv_percent", "used_tokens", "held_tokens"))
@@ -121,10 +123,12 @@ def _cache(content: ProposalContent) -> Iterator[Line]:
         return
     before, after = replicas_of(content.from_), replicas_of(content.to)
     if used is None or not held or not _is_one_place(content) or not before or not after or before == after:
-        yield Line("KV cache in use", f"{percent} %", UNKNOWN)
+        yield ProposalLine("KV cache in use", f"{percent} %", UNKNOWN)
         return
     then = round(100 * used * before / (held * after))
-    yield Line("KV cache in use", f"{percent} %", f"{then} %", "if the load stays as it was when this was proposed")
+    yield ProposalLine(
+        "KV cache in use", f"{percent} %", f"{then} %", "if the load stays as it was when this was proposed"
+    )
 
 
 def _is_one_place(content: ProposalContent) -> bool:
@@ -135,10 +139,10 @@ def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 16 else None  # noqa: PLR2004 - beyond any tokens
 
 
-def _price(content: ProposalContent) -> Iterator[Line]:
+def _price(content: ProposalContent) -> Iterator[ProposalLine]:
     before, after = content.bill.before, content.bill.after
     if before != after or before is None:
-        yield Line("price per hour", dollars(before), dollars(after), _difference(before, after))
+        yield ProposalLine("price per hour", dollars(before), dollars(after), _difference(before, after))
 
 
 _BEYOND_ANY_PRICE = 10**9
@@ -152,12 +156,12 @@ def _difference(before: str | None, after: str | None) -> str:
     return f"{'+' if more >= 0 else '-'}${format_price(abs(more))}/h"
 
 
-def _settings(content: ProposalContent) -> Iterator[Line]:
+def _settings(content: ProposalContent) -> Iterator[ProposalLine]:
     befores, afters = _settings_of(content.from_), _settings_of(content.to)
     for name, words in _SETTINGS.items():
         before, after = _listed(befores, name), _listed(afters, name)
         if before != after:
-            yield Line(words, before, after)
+            yield ProposalLine(words, before, after)
 
 
 _SETTINGS = {
@@ -176,13 +180,13 @@ def _listed(settings: Sequence[ProposedSettings], name: str) -> str:
     return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values) or UNKNOWN
 
 
-def _latency(content: ProposalContent) -> Iterator[Line]:
+def _latency(content: ProposalContent) -> Iterator[ProposalLine]:
     latency = content.latency
     before, after = (None, None) if latency is None else (latency.before, latency.after)
     for words, name in (("first token", "ttft_milliseconds"), ("time per token", "tpot_milliseconds")):
         was, then = _milliseconds(before, name), _milliseconds(after, name)
         if was != then:
-            yield Line(words, was, then, "predicted at the declared load")
+            yield ProposalLine(words, was, then, "predicted at the declared load")
 
 
 def _milliseconds(speed: ProposedSpeed | None, name: str) -> str:

@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 from plimsoll.console.views.proposals.content import Body, Content, content_of
 from plimsoll.console.views.proposals.inbox import Item
-from plimsoll.console.views.proposals.lines import Line, costs_of, lines_of, place_of
+from plimsoll.console.views.proposals.lines import ProposalLine, costs_of, lines_of, place_of
 from plimsoll.console.views.proposals.spec_change import Spec, SpecChange, spec_change_of
 from plimsoll.console.views.rows import key_of
 from plimsoll.console.views.words import Sign, age
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
 
@@ -40,7 +40,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class ProposalPage:
     """Everything on the page of one proposal that stands.
 
     ``verdicts`` are the answers that are possible now. ``startup`` says in words when a new replica serves; empty if
@@ -49,7 +49,7 @@ class Proposal:
 
     content: Content
     badge: Sign
-    lines: tuple[Line, ...]
+    lines: tuple[ProposalLine, ...]
     alternatives: tuple[Alternative, ...]
     startup: str
     validity: str
@@ -64,7 +64,7 @@ def badge_of(state: str) -> Sign:
     return Sign(symbol, state, kind)
 
 
-def proposal_of(body: Body, fleet: Fleet | None, spec: Spec, now: float) -> Proposal:
+def proposal_of(body: Body, fleet: Fleet | None, spec: Spec, now: float) -> ProposalPage:
     """Return the page of a proposal as the API server has it.
 
     Args:
@@ -75,7 +75,7 @@ def proposal_of(body: Body, fleet: Fleet | None, spec: Spec, now: float) -> Prop
     """
     content = content_of(body)
     fields = content.fields
-    return Proposal(
+    return ProposalPage(
         content=content,
         badge=badge_of(content.state_at(now)),
         lines=lines_of(fields, fleet),
@@ -145,11 +145,11 @@ class Costs:
     """The figures that change, how many others are touched, and the address of the proposal's page."""
 
     path: str
-    lines: tuple[Line, ...]
+    lines: tuple[ProposalLine, ...]
     touched: int
 
 
-def costs_by_proposal(world: World, items: Sequence[Item]) -> Mapping[tuple[str, str], Costs]:
+def costs_by_proposal(world: ClusterView, items: Sequence[Item]) -> Mapping[tuple[str, str], Costs]:
     """Return the costs of the proposals among these items, by namespace and name of the proposal.
 
     Only proposals that are shown are read: a cluster may have thousands.

@@ -13,7 +13,7 @@ from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.encoders.qwen_vl import qwen2_5_vl, qwen3_vl
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_facts, tower_layers, up, whole
+from plimsoll.facts.models.encoders.towers import Tower, TowerCut, layer_norm, tower_facts, tower_layers, up, whole
 from plimsoll.facts.models.fields import Fields
 
 _KERNEL = 3
@@ -30,7 +30,7 @@ class AudioTower:
     positions: int
 
 
-def audio_tower(section: Fields, *, cut: Cut, key_bias: bool, mels: int = 128) -> AudioTower:
+def audio_tower(section: Fields, *, cut: TowerCut, key_bias: bool, mels: int = 128) -> AudioTower:
     """The sizes that a section gives; defaults are those of Whisper large.
 
     Raises:
@@ -66,13 +66,13 @@ def _audio_facts(weights: Iterator[Weight] | tuple[Weight, ...], audio: AudioTow
 
 def whisper(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFacts:
     """Whisper's own encoder: its output is read by cross attention and takes none of the decoder's context."""
-    audio = audio_tower(fields, cut=Cut.DIVIDED, key_bias=True, mels=80)
+    audio = audio_tower(fields, cut=TowerCut.DIVIDED, key_bias=True, mels=80)
     return _audio_facts(whisper_weights("model.encoder", audio), audio, outputs=audio.positions)
 
 
 def qwen2_audio(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """Qwen2-Audio: Transformers' encoder, whole on every rank; pairs of positions are pooled."""
-    audio = audio_tower(tower_section(fields, "audio_config"), cut=Cut.WHOLE, key_bias=False)
+    audio = audio_tower(tower_section(fields, "audio_config"), cut=TowerCut.WHOLE, key_bias=False)
     projector = whole("multi_modal_projector.linear", facts.hidden, audio.tower.hidden, bias=True)
     weights = (*whisper_weights("audio_tower", audio), *projector)
     return _audio_facts(weights, audio, outputs=audio.positions // 2)
@@ -80,7 +80,7 @@ def qwen2_audio(fields: Fields, _language: Fields, facts: ModelFacts) -> Encoder
 
 def audio_flamingo3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """Audio Flamingo 3: the same encoder, two linear layers."""
-    audio = audio_tower(tower_section(fields, "audio_config"), cut=Cut.WHOLE, key_bias=False)
+    audio = audio_tower(tower_section(fields, "audio_config"), cut=TowerCut.WHOLE, key_bias=False)
     weights = (
         *whisper_weights("audio_tower", audio),
         *whole("multi_modal_projector.linear_1", facts.hidden, audio.tower.hidden, bias=True),
@@ -92,7 +92,7 @@ def audio_flamingo3(fields: Fields, _language: Fields, facts: ModelFacts) -> Enc
 def ultravox(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """Ultravox: ``stack_factor`` positions joined, a gated MLP between two norms."""
     section = tower_section(fields, "audio_config")
-    audio = audio_tower(section, cut=Cut.DIVIDED, key_bias=True)
+    audio = audio_tower(section, cut=TowerCut.DIVIDED, key_bias=True)
     stacked = size(fields, "stack_factor", default=8)
     joined = stacked * audio.tower.hidden
     width = size(fields, "hidden_size", default=4096)
@@ -111,7 +111,7 @@ def ultravox(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
 def voxtral(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """Voxtral: Whisper's encoder with positions in 32 bits; four of them joined."""
     section = tower_section(fields, "audio_config")
-    audio = audio_tower(section, cut=Cut.DIVIDED, key_bias=True)
+    audio = audio_tower(section, cut=TowerCut.DIVIDED, key_bias=True)
     stacked = size(section, "downsample_factor", default=4)
     encoder = (
         replace(weight, storage=FP32) if weight.name.endswith("embed_positions") else weight
@@ -129,7 +129,7 @@ def qwen2_5_omni(fields: Fields, language: Fields, facts: ModelFacts) -> Encoder
     """Qwen2.5-Omni's thinker: Qwen2.5-VL's vision tower, and an audio tower that is whole on every rank."""
     thinker = tower_section(fields, "thinker_config")
     section = tower_section(thinker, "audio_config")
-    audio = audio_tower(section, cut=Cut.WHOLE, key_bias=False)
+    audio = audio_tower(section, cut=TowerCut.WHOLE, key_bias=False)
     outputs = size(section, "output_dim", default=3584)
     extra = (
         *(weight for weight in whisper_weights("audio_tower", audio) if "positions" not in weight.name),
@@ -148,7 +148,7 @@ def qwen3_omni(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFa
 
 
 def _qwen3_audio(section: Fields) -> Iterator[Weight]:
-    audio = audio_tower(section, cut=Cut.BY_HEADS, key_bias=True)
+    audio = audio_tower(section, cut=TowerCut.BY_HEADS, key_bias=True)
     hidden, channels = audio.tower.hidden, size(section, "downsample_hidden_size", default=480)
     outputs = size(section, "output_dim", default=3584)
     yield from whole("audio_tower.conv2d1", channels, _KERNEL**2, bias=True)
@@ -157,13 +157,13 @@ def _qwen3_audio(section: Fields) -> Iterator[Weight]:
     yield from whole("audio_tower.conv_out", hidden, channels * (audio.mels // _MEL_PIXELS))
     yield from tower_layers("audio_tower.layers", audio.tower)
     yield from layer_norm("audio_tower.ln_post", hidden)
-    yield from up("audio_tower.proj1", hidden, hidden, cut=Cut.WHOLE, bias=True)
-    yield from up("audio_tower.proj2", outputs, hidden, cut=Cut.WHOLE, bias=True)
+    yield from up("audio_tower.proj1", hidden, hidden, cut=TowerCut.WHOLE, bias=True)
+    yield from up("audio_tower.proj2", outputs, hidden, cut=TowerCut.WHOLE, bias=True)
 
 
 def qwen3_asr(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFacts:
     """Qwen3-ASR: Qwen3-Omni's audio tower alone."""
     thinker = tower_section(fields, "thinker_config")
     section = tower_section(thinker, "audio_config")
-    audio = audio_tower(section, cut=Cut.BY_HEADS, key_bias=True)
+    audio = audio_tower(section, cut=TowerCut.BY_HEADS, key_bias=True)
     return _audio_facts(_qwen3_audio(section), audio, outputs=audio.positions // 4)

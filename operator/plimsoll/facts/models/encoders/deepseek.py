@@ -12,8 +12,8 @@ from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.images import embeddings, patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import (
-    Cut,
     Tower,
+    TowerCut,
     divided_heads,
     layer_norm,
     tower_facts,
@@ -22,7 +22,7 @@ from plimsoll.facts.models.encoders.towers import (
 )
 from plimsoll.facts.models.fields import Fields
 
-_SAM = Tower(hidden=768, intermediate=3072, layers=12, heads=12, attention=Cut.WHOLE, mlp=Cut.WHOLE)
+_SAM = Tower(hidden=768, intermediate=3072, layers=12, heads=12, attention=TowerCut.WHOLE, mlp=TowerCut.WHOLE)
 _SAM_GLOBAL_LAYERS = 4
 _SAM_SIDE = 64
 _SAM_WINDOW = 14
@@ -83,7 +83,7 @@ def deepseek_vl2(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
         intermediate=intermediate,
         layers=size(section, "layers", default=27),
         heads=size(section, "heads", default=16),
-        attention=Cut.WHOLE,
+        attention=TowerCut.WHOLE,
     )
     patch = size(section, "patch_size", default=14)
     side = size(section, "image_size", default=384) // patch

@@ -15,7 +15,7 @@ from dataclasses import replace
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.models.encoders.images import image_tower
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, sized, tower_facts, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Tower, TowerCut, layer_norm, sized, tower_facts, tower_layers, whole
 from plimsoll.facts.models.extras.gemma import layer_input_width
 from plimsoll.facts.models.fields import Fields
 
@@ -29,8 +29,8 @@ _VISION_OF_4 = Tower(
     gated=True,
     norms=4,
     norm_bias=False,
-    attention=Cut.WHOLE,
-    mlp=Cut.WHOLE,
+    attention=TowerCut.WHOLE,
+    mlp=TowerCut.WHOLE,
 ).with_biases(present=False)
 
 _FRAMES, _FRAME_TOKENS, _FRAME_MARKS = 32, 70, 8

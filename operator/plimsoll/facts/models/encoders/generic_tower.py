@@ -6,7 +6,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts
 from plimsoll.facts.models.encoders.images import embeddings
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_facts, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Tower, TowerCut, layer_norm, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields
 
 _WIDTH = ("hidden_size", "embed_dim", "width")
@@ -44,8 +44,8 @@ def generic_tower(fields: Fields, _language: Fields, facts: ModelFacts) -> Encod
         intermediate=section.integer(_MLP),
         layers=section.integer(_LAYERS),
         heads=size(section, *_HEADS, default=16),
-        attention=Cut.WHOLE,
-        mlp=Cut.WHOLE,
+        attention=TowerCut.WHOLE,
+        mlp=TowerCut.WHOLE,
     )
     patch = size(section, "patch_size", default=14)
     image = size(section, "image_size", default=0) if section.has("image_size") else 0

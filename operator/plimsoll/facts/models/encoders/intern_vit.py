@@ -14,11 +14,11 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.models.encoders.images import embeddings
 from plimsoll.facts.models.encoders.sections import model_type, neighbours, size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, sized, tower_facts, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Tower, TowerCut, layer_norm, sized, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
 
-_CHAT = Tower(hidden=3200, intermediate=12_800, layers=48, heads=25, attention=Cut.BY_HEADS)
-_TRANSFORMERS = Tower(hidden=1024, intermediate=4096, layers=24, heads=16, attention=Cut.WHOLE)
+_CHAT = Tower(hidden=3200, intermediate=12_800, layers=48, heads=25, attention=TowerCut.BY_HEADS)
+_TRANSFORMERS = Tower(hidden=1024, intermediate=4096, layers=24, heads=16, attention=TowerCut.WHOLE)
 _TILES = 12
 
 _PLAYS_VIDEO = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
@@ -108,10 +108,10 @@ def _facts(weights: tuple[Weight, ...], tower: Tower, *, tiles: int, side: int, 
 
 
 _RADIO = {
-    "vit_small_patch16_224": Tower(hidden=384, intermediate=1536, layers=12, heads=6, attention=Cut.BY_HEADS),
-    "vit_base_patch16_224": Tower(hidden=768, intermediate=3072, layers=12, heads=12, attention=Cut.BY_HEADS),
-    "vit_large_patch16_224": Tower(hidden=1024, intermediate=4096, layers=24, heads=16, attention=Cut.BY_HEADS),
-    "vit_huge_patch16_224": Tower(hidden=1280, intermediate=5120, layers=32, heads=16, attention=Cut.BY_HEADS),
+    "vit_small_patch16_224": Tower(hidden=384, intermediate=1536, layers=12, heads=6, attention=TowerCut.BY_HEADS),
+    "vit_base_patch16_224": Tower(hidden=768, intermediate=3072, layers=12, heads=12, attention=TowerCut.BY_HEADS),
+    "vit_large_patch16_224": Tower(hidden=1024, intermediate=4096, layers=24, heads=16, attention=TowerCut.BY_HEADS),
+    "vit_huge_patch16_224": Tower(hidden=1280, intermediate=5120, layers=32, heads=16, attention=TowerCut.BY_HEADS),
 }
 _RADIO_TILES = 13
 """Twelve tiles and a thumbnail. Source: ``max_num_tiles`` of the published preprocessor."""

@@ -12,7 +12,7 @@ from typing import TypeGuard
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.images import ImageTower, image_tower
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, down, layer_norm, tower_facts, up, whole
+from plimsoll.facts.models.encoders.towers import TowerCut, down, layer_norm, tower_facts, up, whole
 from plimsoll.facts.models.fields import Fields
 
 _PINPOINTS = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008))
@@ -25,7 +25,7 @@ _COHERE_TILES = 13
 def llava(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """LLaVA 1.5, and Pixtral in Transformers' format: one image, one square."""
     image, read = _tower(fields, facts, default_layer=-2)
-    weights = (*image.weights, *_projector(fields, image.tower.hidden * read, facts.hidden, cut=Cut.DIVIDED))
+    weights = (*image.weights, *_projector(fields, image.tower.hidden * read, facts.hidden, cut=TowerCut.DIVIDED))
     outputs = image.side**2 + (image.side if image.tower.gated else 0)
     return _facts(weights, image, squares=1, outputs=outputs)
 
@@ -36,7 +36,7 @@ def llava_next(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderF
     weights = (
         *image.weights,
         *whole("image_newline", facts.hidden, 1),
-        *_projector(fields, image.tower.hidden * read, facts.hidden, cut=Cut.DIVIDED),
+        *_projector(fields, image.tower.hidden * read, facts.hidden, cut=TowerCut.DIVIDED),
     )
     rows, columns = _most_tiles(fields, image)
     outputs = (rows * columns + 1) * image.side**2 + rows * image.side
@@ -46,7 +46,7 @@ def llava_next(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderF
 def llava_next_video(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """LLaVA-NeXT-Video: frames, each pooled by ``spatial_pool_stride``."""
     image, read = _tower(fields, facts, default_layer=-2)
-    weights = (*image.weights, *_projector(fields, image.tower.hidden * read, facts.hidden, cut=Cut.WHOLE))
+    weights = (*image.weights, *_projector(fields, image.tower.hidden * read, facts.hidden, cut=TowerCut.WHOLE))
     stride = size(fields, "spatial_pool_stride", default=2)
     return _facts(weights, image, squares=1, outputs=(image.side // stride) ** 2)
 
@@ -57,7 +57,7 @@ def llava_onevision(fields: Fields, _language: Fields, facts: ModelFacts) -> Enc
     weights = (
         *image.weights,
         *whole("image_newline", facts.hidden, 1),
-        *_projector(fields, image.tower.hidden * read, facts.hidden, cut=Cut.WHOLE),
+        *_projector(fields, image.tower.hidden * read, facts.hidden, cut=TowerCut.WHOLE),
     )
     rows, columns = _most_tiles(fields, image)
     most = min(rows * columns, 9)
@@ -86,7 +86,7 @@ def mistral3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
         *image.weights,
         *layer_norm(f"{_PROJECTOR}.norm", hidden, bias=False),
         *whole(f"{_PROJECTOR}.merging_layer", hidden, hidden * merge**2),
-        *_projector(fields, hidden * read, facts.hidden, cut=Cut.DIVIDED, bias=False),
+        *_projector(fields, hidden * read, facts.hidden, cut=TowerCut.DIVIDED, bias=False),
     )
     side = image.side // merge
     return _facts(weights, image, squares=1, outputs=side * (side + 1))
@@ -113,9 +113,9 @@ def _layers_read(fields: Fields, default: int) -> tuple[int, ...]:
     return whole_numbers
 
 
-def _projector(fields: Fields, inputs: int, hidden: int, *, cut: Cut, bias: bool = True) -> Iterator[Weight]:
+def _projector(fields: Fields, inputs: int, hidden: int, *, cut: TowerCut, bias: bool = True) -> Iterator[Weight]:
     biased = fields.flag("multimodal_projector_bias", default=bias)
-    if cut is Cut.WHOLE:
+    if cut is TowerCut.WHOLE:
         yield from whole(f"{_PROJECTOR}.linear_1", hidden, inputs, bias=biased)
         yield from whole(f"{_PROJECTOR}.linear_2", hidden, hidden, bias=biased)
         return

@@ -17,8 +17,8 @@ from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import (
-    Cut,
     Tower,
+    TowerCut,
     down,
     layer_norm,
     sized,
@@ -49,7 +49,7 @@ def kimi_k25(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
     biased = section.text("norm_type") != "rmsnorm"
     named = sized(section, _MOONVIT, _NAMES_OF_K25).with_biases(present=biased)
     width = size(section, "qkv_hidden_size", default=named.hidden)
-    tower = replace(named, attention_width=width, norm_bias=biased, attention=Cut.BY_HEADS, mlp=Cut.BY_HEADS)
+    tower = replace(named, attention_width=width, norm_bias=biased, attention=TowerCut.BY_HEADS, mlp=TowerCut.BY_HEADS)
     return _moonvit_facts(section, tower, facts, projector="mm_projector", most=_PATCHES_OF_K25, bias=biased)
 
 
@@ -131,7 +131,8 @@ def muse_glimmer(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
     """
     section = tower_section(fields, "vision_config")
     tower = sized(
-        section, Tower(hidden=1536, intermediate=8960, layers=50, heads=16, attention=Cut.BY_HEADS, mlp=Cut.WHOLE)
+        section,
+        Tower(hidden=1536, intermediate=8960, layers=50, heads=16, attention=TowerCut.BY_HEADS, mlp=TowerCut.WHOLE),
     )
     positions = size(section, "pos_emb_height", default=32) * size(section, "pos_emb_width", default=32)
     patch, frames = size(section, "patch_size", default=14), size(section, "patch_temporal", default=2)
@@ -159,8 +160,8 @@ _DEEPSEEK = Tower(
     gated=True,
     mlp_bias=False,
     norm_bias=False,
-    attention=Cut.BY_HEADS,
-    mlp=Cut.BY_HEADS,
+    attention=TowerCut.BY_HEADS,
+    mlp=TowerCut.BY_HEADS,
 )
 _MOST_DEEPSEEK_TOKENS = 100_000
 _ENDS = 2

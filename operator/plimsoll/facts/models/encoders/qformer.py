@@ -15,8 +15,8 @@ from plimsoll.facts.models.encoders.audio import audio_tower, whisper_weights
 from plimsoll.facts.models.encoders.images import embeddings, siglip
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import (
-    Cut,
     Tower,
+    TowerCut,
     down,
     layer_norm,
     sized,
@@ -135,7 +135,7 @@ def _conformer(section: Fields, hidden: int, layers: int) -> Iterator[Weight]:
     yield from layer_norm(f"{prefix}.attn.pre_norm", hidden, count=layers)
     yield from whole(f"{prefix}.attn.to_q", inner, hidden, count=layers)
     yield from whole(f"{prefix}.attn.to_kv", 2 * inner, hidden, count=layers)
-    yield from up(f"{prefix}.attn.to_out", hidden, inner, cut=Cut.WHOLE, bias=True, count=layers)
+    yield from up(f"{prefix}.attn.to_out", hidden, inner, cut=TowerCut.WHOLE, bias=True, count=layers)
     yield from whole(f"{prefix}.attn.rel_pos_emb", positions, head_dim, count=layers)
     yield from layer_norm(f"{prefix}.conv.norm", hidden, count=layers)
     yield from whole(f"{prefix}.conv.up_conv", 2 * conv, hidden, bias=True, count=layers)
@@ -167,7 +167,7 @@ def minicpmo(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFact
     section = fields.section("audio_config")
     if section is None or not fields.flag("init_audio", default=True):
         return vision
-    audio = audio_tower(section, cut=Cut.WHOLE, key_bias=False, mels=80)
+    audio = audio_tower(section, cut=TowerCut.WHOLE, key_bias=False, mels=80)
     weights = (
         *vision.weights,
         *whole("audio_projection_layer.linear1", facts.hidden, audio.tower.hidden, bias=True),

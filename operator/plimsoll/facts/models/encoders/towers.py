@@ -12,7 +12,7 @@ from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.layers.parts import column, norm, replicated, row
 
 
-class Cut(Enum):
+class TowerCut(Enum):
     """The part of a tower's projections that a rank holds.
 
     Source: each family's module in vLLM's ``model_executor/models``.
@@ -48,8 +48,8 @@ class Tower:
     mlp_bias: bool = True
     norms: int = 2
     norm_bias: bool = True
-    attention: Cut = Cut.DIVIDED
-    mlp: Cut = Cut.DIVIDED
+    attention: TowerCut = TowerCut.DIVIDED
+    mlp: TowerCut = TowerCut.DIVIDED
 
     def with_biases(self, *, present: bool) -> Tower:
         """Return the tower with biases in all projections, or in none."""
@@ -93,7 +93,7 @@ def tower_facts(tower: Tower, weights: Iterable[Weight], *, positions: int, outp
 
 def divided_heads(tower: Tower) -> int:
     """Return the heads that a degree must divide; 0 if every rank can hold all of them."""
-    return tower.heads if tower.attention is Cut.DIVIDED else 0
+    return tower.heads if tower.attention is TowerCut.DIVIDED else 0
 
 
 def tower_layers(prefix: str, tower: Tower) -> Iterator[Weight]:
@@ -108,12 +108,12 @@ def attention(prefix: str, tower: Tower) -> Iterator[Weight]:
     """Queries, keys and values in one projection, and the output projection, of all layers."""
     width = tower.attention_width or tower.hidden
     keys = width if tower.kv_heads is None else width // tower.heads * tower.kv_heads
-    units = tower.heads if tower.attention is Cut.BY_HEADS else 1
+    units = tower.heads if tower.attention is TowerCut.BY_HEADS else 1
     cut, count = tower.attention, tower.layers
     yield from up(f"{prefix}.qkv_proj", width + 2 * keys, tower.hidden, cut=cut, count=count, units=units)
     if tower.qkv_bias:
         biased = width + keys * (2 if tower.key_bias else 1)
-        sharding = Sharding.REPLICATED if cut is Cut.WHOLE else Sharding.OUTPUTS
+        sharding = Sharding.REPLICATED if cut is TowerCut.WHOLE else Sharding.OUTPUTS
         yield Weight(f"{prefix}.qkv_proj.bias", biased, 1, sharding, count=count, units=units, linear=False)
     yield from down(
         f"{prefix}.out_proj", tower.hidden, width, cut=cut, bias=tower.output_bias, count=count, units=units
@@ -122,7 +122,7 @@ def attention(prefix: str, tower: Tower) -> Iterator[Weight]:
 
 def _mlp(prefix: str, tower: Tower) -> Iterator[Weight]:
     cut, bias, count = tower.mlp, tower.mlp_bias, tower.layers
-    units = tower.heads if cut is Cut.BY_HEADS else 1
+    units = tower.heads if cut is TowerCut.BY_HEADS else 1
     wide, hidden = tower.intermediate, tower.hidden
     for name in ("gate_proj", "up_proj") if tower.gated else ("up_proj",):
         yield from up(f"{prefix}.{name}", wide, hidden, cut=cut, bias=bias, count=count, units=units)
@@ -130,19 +130,33 @@ def _mlp(prefix: str, tower: Tower) -> Iterator[Weight]:
 
 
 def up(
-    name: str, outputs: int, inputs: int, *, cut: Cut = Cut.DIVIDED, bias: bool = False, count: int = 1, units: int = 1
+    name: str,
+    outputs: int,
+    inputs: int,
+    *,
+    cut: TowerCut = TowerCut.DIVIDED,
+    bias: bool = False,
+    count: int = 1,
+    units: int = 1,
 ) -> Iterator[Weight]:
     """Return a projection that is divided by its outputs, if it is divided at all; its bias is divided with it."""
-    if cut is Cut.WHOLE:
+    if cut is TowerCut.WHOLE:
         return replicated(name, outputs, inputs, bias=bias, count=count)
     return column(name, outputs, inputs, bias=bias, count=count, units=units)
 
 
 def down(
-    name: str, outputs: int, inputs: int, *, cut: Cut = Cut.DIVIDED, bias: bool = False, count: int = 1, units: int = 1
+    name: str,
+    outputs: int,
+    inputs: int,
+    *,
+    cut: TowerCut = TowerCut.DIVIDED,
+    bias: bool = False,
+    count: int = 1,
+    units: int = 1,
 ) -> Iterator[Weight]:
     """Return a projection that is divided by its inputs, if it is divided at all; its bias is whole on every rank."""
-    if cut is Cut.WHOLE:
+    if cut is TowerCut.WHOLE:
         return replicated(name, outputs, inputs, bias=bias, count=count)
     return row(name, outputs, inputs, bias=bias, count=count, units=units)
 

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.units import GIB
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Shape, vocabulary
+from plimsoll.facts.models.layers.parts import DecoderShape, vocabulary
 from plimsoll.facts.models.traits import Architecture, Extra
 
 
-def token_types(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def token_types(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """Yield the table of token types, if there are any.
 
     Raises:
@@ -31,7 +31,7 @@ def token_types(fields: Fields, shape: Shape) -> Iterator[Weight]:
         yield vocabulary("token_type_embeddings", types, shape.hidden)
 
 
-def positions_and_types(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def positions_and_types(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """Yield the tables of learned positions and of token types.
 
     Raises:
@@ -59,7 +59,7 @@ _MOST = 1_000
 """Tables, lengths and vocabularies a table; published models have 4, 5 and 78."""
 
 
-def ngram_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def ngram_embeddings(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """Yield all tables as one, and the projections of their parts to the hidden size."""
     if not fields.has("ngram_vocab_size_ratio"):
         return

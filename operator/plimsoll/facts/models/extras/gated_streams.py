@@ -13,7 +13,7 @@ from plimsoll.domain.models.caches import StateCache, StateKind, StatePart
 from plimsoll.domain.models.model import Weight
 from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Part, Parts, Shape, norm, replicated
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, Parts, norm, replicated
 from plimsoll.facts.models.traits import Extra
 
 _MOST_STREAMS = 64
@@ -26,13 +26,13 @@ _INDEX_BYTES = 4
 _NUMBER_BYTES = 8
 
 
-def layers(fields: Fields, shape: Shape) -> Parts:
+def layers(fields: Fields, shape: DecoderShape) -> Parts:
     """Gates of every layer, and the embeddings if a layer has them.
 
     Raises:
         InvalidInput: a size is missing, ill-typed or absurd.
     """
-    gates = Part(tuple(_gates(fields, shape)))
+    gates = LayerPart(tuple(_gates(fields, shape)))
     numbers = _embedded(fields)
     if not numbers:
         return (gates,) * shape.layers
@@ -40,13 +40,13 @@ def layers(fields: Fields, shape: Shape) -> Parts:
     return tuple(gates + embeddings if layer + 1 in numbers else gates for layer in range(shape.layers))
 
 
-def head(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def head(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """Yield the weights that join the streams after the layers, in place of a norm."""
     streams, rank = _streams(fields), fields.integer(("hc_lowrank",))
     yield from _gate("hyper_connection_mixer", streams, shape.hidden, rank, rank)
 
 
-def _gates(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def _gates(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     streams, rank = _streams(fields), fields.integer(("hc_lowrank",))
     rows = ceil_div(rank + streams, _GEMM_ROWS) * _GEMM_ROWS
     for name in ("attn_hyper_connection", "mlp_hyper_connection"):
@@ -59,7 +59,7 @@ def _gate(name: str, streams: int, hidden: int, rank: int, rows: int) -> Iterato
     yield from replicated(f"{name}.input_mix_weight_up", streams * hidden, rank, linear=False)
 
 
-def _embeddings(fields: Fields, shape: Shape) -> Part:
+def _embeddings(fields: Fields, shape: DecoderShape) -> LayerPart:
     width, streams = fields.integer(("ple_embed_dim",)), _streams(fields)
     kernel = fields.integer(("ple_conv_kernel_size",), largest=_MOST_NGRAM)
     columns = (kernel - 1) * fields.integer(("ngram_size",), largest=_MOST_NGRAM)
@@ -69,7 +69,7 @@ def _embeddings(fields: Fields, shape: Shape) -> Part:
         weights.extend(norm(f"ple.{name}", wide))
     weights.extend(replicated("ple.conv1d", wide, kernel, linear=False))
     state = StatePart(1, wide * columns, grows_with_speculation=wide)
-    return Part(tuple(weights), (StateCache(StateKind.SHORT_CONV, ((state,),), whole=True),))
+    return LayerPart(tuple(weights), (StateCache(StateKind.SHORT_CONV, ((state,),), whole=True),))
 
 
 def table_bytes(fields: Fields) -> int:
@@ -87,7 +87,7 @@ def table_bytes(fields: Fields) -> int:
     return layers_with * rows * (fields.integer(("ple_embed_dim",)) // heads) * value
 
 
-def step_bytes(fields: Fields, shape: Shape) -> int:
+def step_bytes(fields: Fields, shape: DecoderShape) -> int:
     """Return the bytes for the picks of every attention layer's indexer (4 bytes each and their count) and for n-grams.
 
     Source: vLLM, ``nvidia/qsa.py`` (``topk_indices_buffer``) and ``nvidia/ngram_embedding.py``.

@@ -9,7 +9,17 @@ from collections.abc import Iterator
 
 from plimsoll.domain.models.model import Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Part, Parts, Shape, column, norm, replicated, row, vector, vocabulary
+from plimsoll.facts.models.layers.parts import (
+    DecoderShape,
+    LayerPart,
+    Parts,
+    column,
+    norm,
+    replicated,
+    row,
+    vector,
+    vocabulary,
+)
 from plimsoll.facts.models.traits import Extra
 
 
@@ -18,7 +28,7 @@ def layer_input_width(fields: Fields) -> int:
     return fields.optional_integer(("hidden_size_per_layer_input",), smallest=0) or 0
 
 
-def _layer_inputs(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def _layer_inputs(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """Gate, projection and norm of one layer's own embedding."""
     width = layer_input_width(fields)
     if width:
@@ -27,7 +37,7 @@ def _layer_inputs(fields: Fields, shape: Shape) -> Iterator[Weight]:
         yield from norm("post_per_layer_input_norm", shape.hidden)
 
 
-def _layer_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def _layer_embeddings(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """Yield the embeddings of all layers in one table, and the projection from the usual embedding to them."""
     width = layer_input_width(fields)
     if width:
@@ -37,7 +47,7 @@ def _layer_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
         yield from norm("per_layer_projection_norm", width)
 
 
-def _altup(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def _altup(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """Alternating updates and the low-rank residual of one layer."""
     inputs = fields.integer(("altup_num_inputs",))
     rank = fields.integer(("laurel_rank",))
@@ -51,7 +61,7 @@ def _altup(fields: Fields, shape: Shape) -> Iterator[Weight]:
     yield from norm("laurel.post_laurel_norm", shape.hidden)
 
 
-def _altup_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def _altup_embeddings(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """Yield also the projections that spread an embedding over the streams, and join these after the layers."""
     yield from _layer_embeddings(fields, shape)
     for index in range(1, fields.integer(("altup_num_inputs",), largest=_MOST_INPUTS)):
@@ -63,12 +73,12 @@ _MOST_INPUTS = 64
 """Residual streams; published models have 4."""
 
 
-def _altup_layers(fields: Fields, shape: Shape) -> Parts:
-    return (Part((*_layer_inputs(fields, shape), *_altup(fields, shape))),) * shape.layers
+def _altup_layers(fields: Fields, shape: DecoderShape) -> Parts:
+    return (LayerPart((*_layer_inputs(fields, shape), *_altup(fields, shape))),) * shape.layers
 
 
-def _layers(fields: Fields, shape: Shape) -> Parts:
-    return (Part(tuple(_layer_inputs(fields, shape))),) * shape.layers
+def _layers(fields: Fields, shape: DecoderShape) -> Parts:
+    return (LayerPart(tuple(_layer_inputs(fields, shape))),) * shape.layers
 
 
 LAYER_INPUTS = Extra(_layers, _layer_embeddings)

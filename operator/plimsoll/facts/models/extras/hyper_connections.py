@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Part, Parts, Shape, column, replicated, vector
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, Parts, column, replicated, vector
 from plimsoll.facts.models.traits import Extra
 
 _MOST_STREAMS = 64
@@ -28,7 +28,7 @@ _SCALED_WIDTH = 32
 """8-bit values of a row under one scale, which takes a byte."""
 
 
-def layers(fields: Fields, shape: Shape) -> Parts:
+def layers(fields: Fields, shape: DecoderShape) -> Parts:
     """Maps of every layer, and the expert table or correction of its router."""
     count = _streams(fields)
     mixing = fields.has("hc_sinkhorn_iters")
@@ -36,10 +36,10 @@ def layers(fields: Fields, shape: Shape) -> Parts:
         weight for sublayer in ("attn", "ffn") for weight in _maps(f"hc_{sublayer}", count, shape.hidden, mixing=mixing)
     )
     if not fields.has("num_hash_layers"):
-        return (Part(maps),) * shape.layers
+        return (LayerPart(maps),) * shape.layers
     hashed = fields.integer(("num_hash_layers",), smallest=0)
     table, correction = _routing(fields)
-    return tuple(Part((*maps, table if layer < hashed else correction)) for layer in range(shape.layers))
+    return tuple(LayerPart((*maps, table if layer < hashed else correction)) for layer in range(shape.layers))
 
 
 def _routing(fields: Fields) -> tuple[Weight, Weight]:
@@ -59,7 +59,7 @@ def _maps(name: str, count: int, hidden: int, *, mixing: bool) -> Iterator[Weigh
     yield vector(f"{name}_scale", 3 if mixing else 2, storage=FP32)
 
 
-def head(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def head(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """The map behind the layers."""
     count = _streams(fields)
     yield Weight("hc_head_fn", count, count * shape.hidden, Sharding.REPLICATED, storage=FP32, linear=False)
@@ -75,19 +75,19 @@ HYPER_CONNECTIONS = Extra(layers, head)
 """Several residual streams mixed by learned maps (DeepSeek-V4)."""
 
 
-def _v41_layers(fields: Fields, shape: Shape) -> Parts:
+def _v41_layers(fields: Fields, shape: DecoderShape) -> Parts:
     """Maps of every layer, the correction of its router for images, and the embeddings if a layer has them."""
     experts = fields.integer(("n_routed_experts",))
-    images = Part((vector("mlp.gate.bias_vl", experts, storage=FP32),))
+    images = LayerPart((vector("mlp.gate.bias_vl", experts, storage=FP32),))
     plain = [maps + images for maps in layers(fields, shape)]
     numbers = fields.integers("engram_layer_ids", smallest=0)
     if not numbers:
         return tuple(plain)
-    embeddings = Part(tuple(_ngram_embeddings(fields, shape)))
+    embeddings = LayerPart(tuple(_ngram_embeddings(fields, shape)))
     return tuple(part + embeddings if layer in numbers else part for layer, part in enumerate(plain))
 
 
-def _ngram_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def _ngram_embeddings(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     count = _streams(fields)
     yield from column("engram.wkv", (count + 1) * shape.hidden, _ngram_width(fields))
     for name in ("q_weight", "k_weight"):
@@ -101,7 +101,7 @@ def _ngram_width(fields: Fields) -> int:
     return heads * fields.integer(("engram_head_dim",))
 
 
-def step_bytes(fields: Fields, _shape: Shape) -> int:
+def step_bytes(fields: Fields, _shape: DecoderShape) -> int:
     """Return the bytes for the tokens and blocks that indexers pick (4 bytes each) and a step's embeddings in 8 bits.
 
     Source: vLLM, ``nvidia/model.py`` (``topk_indices_buffer``, ``candidate_block_buffer``) and ``EngramBatch``, whose

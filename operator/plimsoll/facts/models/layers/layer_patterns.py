@@ -7,7 +7,7 @@ from dataclasses import replace
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.layers.expert_layers import at_offset
-from plimsoll.facts.models.layers.parts import Part, Role
+from plimsoll.facts.models.layers.parts import LayerPart, Role
 from plimsoll.facts.models.traits import Architecture, Recurrent
 
 _CHARACTERS = {"M": Role.RECURRENT, "*": Role.ATTENTION, "-": Role.MLP, "E": Role.EXPERTS}
@@ -85,12 +85,12 @@ def expert_characters(fields: Fields, layers: int) -> tuple[bool, ...]:
     return tuple(kind == "moe" for kind in (*types, *("",) * layers)[:layers])
 
 
-def in_one_module(part: Part, traits: Architecture) -> Part:
+def in_one_module(part: LayerPart, traits: Architecture) -> LayerPart:
     """Return the part with the checkpoint's names: in Nemotron-H every part of a layer is named ``mixer``."""
     recurrent = traits.recurrent
     if recurrent is None or recurrent.roles is not by_characters:
         return part
-    return Part(
+    return LayerPart(
         tuple(replace(weight, name=_renamed(weight.name, recurrent.module)) for weight in part.weights), part.caches
     )
 

@@ -13,7 +13,7 @@ from plimsoll.domain.models.precision import BF16, FP32
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.layers.expert_layers import expert_facts, expert_layers
 from plimsoll.facts.models.layers.layer_patterns import layer_roles, mlp_layers
-from plimsoll.facts.models.layers.parts import Part, Parts, Shape, column, replicated, row, vector
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, Parts, column, replicated, row, vector
 from plimsoll.facts.models.mixers.heads import block_sections
 from plimsoll.facts.models.traits import Architecture, Moe
 
@@ -22,7 +22,7 @@ _BLOCK_STEP = 256
 _LARGEST_FACTOR = 1_000
 
 
-def _dense_widths(fields: Fields, traits: Architecture, shape: Shape) -> tuple[int, ...]:
+def _dense_widths(fields: Fields, traits: Architecture, shape: DecoderShape) -> tuple[int, ...]:
     """The width of every layer's dense MLP, 0 if it has none."""
     if traits.in_blocks:
         return tuple(_block_width(section, shape) for section in block_sections(fields, "ffn", shape.layers))
@@ -69,7 +69,7 @@ def two_thirds(fields: Fields, width: int, layers: int) -> tuple[int, ...]:
     return (narrowed + -narrowed % step,) * layers
 
 
-def _block_width(section: Fields, shape: Shape) -> int:
+def _block_width(section: Fields, shape: DecoderShape) -> int:
     """Return the width of one DeciLM block: a number, or two thirds of a factor times the hidden size, rounded up."""
     if section.flag("no_op", default=False) or section.flag("replace_with_linear", default=False):
         return 0
@@ -84,7 +84,7 @@ def _block_width(section: Fields, shape: Shape) -> int:
     return width + -width % _BLOCK_STEP
 
 
-def mlps(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Parts, int, ExpertFacts | None]:
+def mlps(fields: Fields, traits: Architecture, shape: DecoderShape) -> tuple[Parts, int, ExpertFacts | None]:
     """The MLP of every layer, the width of the widest dense one (0 if there is none), and the experts.
 
     Raises:
@@ -101,7 +101,7 @@ def mlps(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Parts, int
     widths = tuple(width if here else 0 for width, here in zip(widths, needed, strict=True))
     bias = traits.mlp_bias.read(fields)
     dense = {width: _dense(traits, shape.hidden, width, bias=bias) for width in {0, *widths}}
-    mixture = Part(tuple(_experts(fields, traits, shape.hidden, experts))) if experts is not None else Part()
+    mixture = LayerPart(tuple(_experts(fields, traits, shape.hidden, experts))) if experts is not None else LayerPart()
     parts = tuple(
         (dense[width] + mixture if keeps_dense else mixture) if has_experts else dense[width]
         for has_experts, width in zip(sparse, widths, strict=True)
@@ -109,11 +109,11 @@ def mlps(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Parts, int
     return parts, max(widths, default=0), experts
 
 
-def _dense(traits: Architecture, hidden: int, width: int, *, bias: bool) -> Part:
+def _dense(traits: Architecture, hidden: int, width: int, *, bias: bool) -> LayerPart:
     if not width:
-        return Part()
+        return LayerPart()
     weights = tuple(gated_mlp("mlp.", hidden, width, gated=traits.gated_mlp, bias=bias))
-    return Part(weights * traits.sublayers)
+    return LayerPart(weights * traits.sublayers)
 
 
 def gated_mlp(prefix: str, hidden: int, width: int, *, gated: bool = True, bias: bool = False) -> Iterator[Weight]:

@@ -15,7 +15,7 @@ from plimsoll.domain.models.precision import BF16, Storage
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DecoderShape:
     """The decoder as a whole: its name for errors, and the sizes all layers share.
 
     ``context`` is the longest sequence in tokens that the configuration declares.
@@ -65,18 +65,18 @@ class Heads:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LayerPart:
     """One part of one layer (its mixer, its MLP, its norms): its weights and its caches."""
 
     weights: tuple[Weight, ...] = ()
     caches: tuple[CacheSpec, ...] = ()
 
-    def __add__(self, other: Part) -> Part:
+    def __add__(self, other: LayerPart) -> LayerPart:
         """Both parts in one layer, this one first."""
-        return Part(self.weights + other.weights, self.caches + other.caches)
+        return LayerPart(self.weights + other.weights, self.caches + other.caches)
 
 
-Parts = tuple[Part, ...]
+Parts = tuple[LayerPart, ...]
 """One part for each layer, first to last."""
 
 
@@ -84,7 +84,7 @@ StorageOf = Callable[[int | None, Weight], Storage]
 """Storage of one weight in one layer (None: outside the layers)."""
 
 
-def layer_kinds(parts: Sequence[Part], storage_of: StorageOf) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
+def layer_kinds(parts: Sequence[LayerPart], storage_of: StorageOf) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
     """Return the different kinds of layers, and the kind of each layer.
 
     Args:
@@ -101,7 +101,7 @@ def numbered(layers: Iterable[LayerKind]) -> tuple[tuple[LayerKind, ...], tuple[
     return tuple(numbers), order
 
 
-def with_undivided(part: Part, names: tuple[str, ...]) -> Part:
+def with_undivided(part: LayerPart, names: tuple[str, ...]) -> LayerPart:
     """Return the part with each weight whose name starts with one of ``names`` whole on every rank.
 
     Source: vLLM, ``model_executor/models/transformers/base.py``: a projection that the class's plan for tensor
@@ -113,7 +113,7 @@ def with_undivided(part: Part, names: tuple[str, ...]) -> Part:
         replace(weight, sharding=Sharding.REPLICATED) if weight.name.startswith(names) else weight
         for weight in part.weights
     )
-    return Part(tuple(whole), part.caches)
+    return LayerPart(tuple(whole), part.caches)
 
 
 def stored(weights: Iterable[Weight], layer: int | None, storage_of: StorageOf) -> tuple[Weight, ...]:

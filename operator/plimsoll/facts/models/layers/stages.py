@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from plimsoll.domain.models.model import Tables
 from plimsoll.facts.models.extras.gated_streams import GATED_STREAMS
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Shape
+from plimsoll.facts.models.layers.parts import DecoderShape
 from plimsoll.facts.models.mixers.compressed import shared_compressed_layers
 from plimsoll.facts.models.mixers.windows import spans
 from plimsoll.facts.models.traits import Architecture
@@ -76,7 +76,7 @@ Run = tuple[int, int]
 """The first layer, and the one behind the last."""
 
 
-def inseparable_runs(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Run, ...]:
+def inseparable_runs(fields: Fields, traits: Architecture, shape: DecoderShape) -> tuple[Run, ...]:
     """Return the runs of one model, first to last; none if a stage may begin at any layer."""
     if traits.extra is GATED_STREAMS and fields.items("ple_layer_ids"):
         return ((0, shape.layers),)
@@ -98,7 +98,7 @@ def _behind_sources(fields: Fields, layers: int) -> Iterator[Run]:
             yield source, last + 1
 
 
-def _borrowing(fields: Fields, traits: Architecture, shape: Shape) -> Iterator[Run]:
+def _borrowing(fields: Fields, traits: Architecture, shape: DecoderShape) -> Iterator[Run]:
     """Yield the run from the earliest layer that lends its keys and values to the last layer.
 
     Of the layers with the same reach, the last one lends its keys and values.

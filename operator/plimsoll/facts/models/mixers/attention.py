@@ -13,10 +13,10 @@ from plimsoll.domain.models.caches import AttentionCache, CrossCache
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.layers.parts import (
+    DecoderShape,
     Heads,
-    Part,
+    LayerPart,
     Parts,
-    Shape,
     Span,
     column,
     heads,
@@ -37,7 +37,7 @@ _ENCODER_POSITIONS = 1500
 """``max_source_positions`` of WhisperConfig in Transformers: 30 seconds."""
 
 
-def attention_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+def attention_layers(fields: Fields, traits: Architecture, shape: DecoderShape) -> Parts:
     """Attention of every layer.
 
     Raises:
@@ -47,16 +47,16 @@ def attention_layers(fields: Fields, traits: Architecture, shape: Shape) -> Part
     reach = spans(fields, traits, shape)
     every = layer_heads(fields, traits, shape, reach)
     return tuple(
-        Part() if dims is None else _attention(fields, traits, shape.hidden, dims, span)
+        LayerPart() if dims is None else _attention(fields, traits, shape.hidden, dims, span)
         for dims, span in zip(every, reach, strict=True)
     )
 
 
-def _attention(fields: Fields, traits: Architecture, hidden: int, dims: Heads, span: Span) -> Part:
+def _attention(fields: Fields, traits: Architecture, hidden: int, dims: Heads, span: Span) -> LayerPart:
     """Return one attention layer with its cache; without a cache if it reads another layer's."""
     weights = tuple(_attention_weights(fields, traits, hidden, dims, local=span.local))
     if dims.borrows_kv:
-        return Part(weights)
+        return LayerPart(weights)
     cache = AttentionCache(
         dims.kv,
         dims.key_dim,
@@ -65,7 +65,7 @@ def _attention(fields: Fields, traits: Architecture, hidden: int, dims: Heads, s
         chunk_tokens=span.chunk,
         keeps_model_type=traits.keeps_cache_type,
     )
-    return Part(weights, (cache,))
+    return LayerPart(weights, (cache,))
 
 
 def _attention_weights(
@@ -111,7 +111,7 @@ def _qk_norms(traits: Architecture, dims: Heads) -> Iterator[Weight]:
         yield from norm("self_attn.k_norm", dims.kv * dims.key_dim if spans_heads else dims.key_dim, bias=bias)
 
 
-def looped_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+def looped_layers(fields: Fields, traits: Architecture, shape: DecoderShape) -> Parts:
     """Layers that run several times: one set of weights, a cache for every pass (IQuest-LoopCoder).
 
     Source: vLLM, ``model_executor/models/iquest_loopcoder.py``. The first pass keeps all tokens, the others a window;
@@ -123,18 +123,18 @@ def looped_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
     passes = fields.optional_integer(("loop_num",), largest=_MOST_PASSES) or _PASSES
     window = fields.optional_integer(("loop_window_size",)) or _WINDOW
     dims = uniform_heads(fields, traits, shape)
-    gate = Part(tuple(column("self_attn.gate_projections", dims.query, dims.key_dim, bias=True)))
+    gate = LayerPart(tuple(column("self_attn.gate_projections", dims.query, dims.key_dim, bias=True)))
     return tuple(
-        part + gate + Part((), _windowed(part, window) * (passes - 1))
+        part + gate + LayerPart((), _windowed(part, window) * (passes - 1))
         for part in attention_layers(fields, traits, shape)
     )
 
 
-def _windowed(part: Part, window: int) -> tuple[AttentionCache, ...]:
+def _windowed(part: LayerPart, window: int) -> tuple[AttentionCache, ...]:
     return tuple(replace(cache, window_tokens=window) for cache in part.caches if isinstance(cache, AttentionCache))
 
 
-def factored_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Parts:
+def factored_layers(fields: Fields, _traits: Architecture, shape: DecoderShape) -> Parts:
     """Step 3's multi-matrix factorized attention: queries of all heads from one shared low rank, one KV head.
 
     Source: vLLM, ``model_executor/models/step3_text.py``. The projection to the rank, the key and the value lies on
@@ -152,10 +152,10 @@ def factored_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Part
         *column("self_attn.wq", shape.heads * size, rank),
         *row("self_attn.o_proj", shape.hidden, shape.heads * size),
     )
-    return (Part(weights, (AttentionCache(1, size, size),)),) * shape.layers
+    return (LayerPart(weights, (AttentionCache(1, size, size),)),) * shape.layers
 
 
-def cross_attention_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+def cross_attention_layers(fields: Fields, traits: Architecture, shape: DecoderShape) -> Parts:
     """Self-attention, and attention to an encoder's output: the layers of an encoder-decoder's decoder (Whisper).
 
     Source: vLLM's ``whisper.py``: both have all heads, biases on every projection, and a cache each.
@@ -173,4 +173,4 @@ def cross_attention_layers(fields: Fields, traits: Architecture, shape: Shape) -
         *column("encoder_attn.v_proj", shape.hidden, shape.hidden, bias=True),
         *row("encoder_attn.out_proj", shape.hidden, shape.hidden, bias=True),
     )
-    return tuple(own + Part(weights, (cache,)) for own in attention_layers(fields, traits, shape))
+    return tuple(own + LayerPart(weights, (cache,)) for own in attention_layers(fields, traits, shape))

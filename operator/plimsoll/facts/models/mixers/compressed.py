@@ -22,7 +22,7 @@ from plimsoll.domain.models.caches import CacheSpec, RingCache, RowCache
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Part, Parts, Shape, column, norm, replicated, row, vector
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, Parts, column, norm, replicated, row, vector
 from plimsoll.facts.models.traits import Architecture
 
 _INDEXED_RATIO = 4
@@ -66,7 +66,7 @@ class _Sizes:
     window: int
 
 
-def compressed_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Parts:
+def compressed_layers(fields: Fields, _traits: Architecture, shape: DecoderShape) -> Parts:
     """Attention of every layer.
 
     Raises:
@@ -80,7 +80,7 @@ def compressed_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Pa
     return tuple(parts[ratio] for ratio in ratios)
 
 
-def uncompressed_layer(fields: Fields, shape: Shape) -> Part:
+def uncompressed_layer(fields: Fields, shape: DecoderShape) -> LayerPart:
     """Return attention without compressed keys. The predictor's layers have it, whatever the decoder's last layer has.
 
     Raises:
@@ -89,7 +89,7 @@ def uncompressed_layer(fields: Fields, shape: Shape) -> Part:
     return _part(_read_sizes(fields, shape), 1)
 
 
-def _read_sizes(fields: Fields, shape: Shape) -> _Sizes:
+def _read_sizes(fields: Fields, shape: DecoderShape) -> _Sizes:
     return _Sizes(
         hidden=shape.hidden,
         heads=shape.heads,
@@ -103,20 +103,20 @@ def _read_sizes(fields: Fields, shape: Shape) -> _Sizes:
     )
 
 
-def _part(sizes: _Sizes, ratio: int) -> Part:
+def _part(sizes: _Sizes, ratio: int) -> LayerPart:
     plain = _windowed(sizes, _WINDOW_BLOCK_TOKENS)
     if ratio == 1:
         return plain
     weights = _compressor("self_attn.compressor", sizes.hidden, sizes.head_dim, ratio)
     caches = (_packed_rows(_KEY_BYTES, _BLOCK_TOKENS, ratio), _waiting(sizes.head_dim, ratio))
-    compressed = plain + Part(tuple(weights), caches)
+    compressed = plain + LayerPart(tuple(weights), caches)
     return compressed + _indexer_part(sizes, ratio) if ratio == _INDEXED_RATIO else compressed
 
 
-def _indexer_part(sizes: _Sizes, ratio: int) -> Part:
+def _indexer_part(sizes: _Sizes, ratio: int) -> LayerPart:
     caches = (_index_keys(sizes, _BLOCK_TOKENS, ratio), _waiting(sizes.index_dim, ratio))
     compressor = _compressor("self_attn.indexer.compressor", sizes.hidden, sizes.index_dim, ratio)
-    return Part((*_index_queries(sizes), *compressor), caches)
+    return LayerPart((*_index_queries(sizes), *compressor), caches)
 
 
 def _index_keys(sizes: _Sizes, block_tokens: int, ratio: int) -> RowCache:
@@ -136,9 +136,9 @@ def _packed_rows(row_bytes: int, block_tokens: int, ratio: int = 1, *, window: i
     return RowCache(row_bytes, block_tokens, ratio, window, _ALIGNMENT, packed=True)
 
 
-def _windowed(sizes: _Sizes, block_tokens: int) -> Part:
+def _windowed(sizes: _Sizes, block_tokens: int) -> LayerPart:
     rows = _packed_rows(_KEY_BYTES, block_tokens, window=sizes.window)
-    return Part(tuple(_windowed_weights(sizes)), (rows,))
+    return LayerPart(tuple(_windowed_weights(sizes)), (rows,))
 
 
 def _windowed_weights(sizes: _Sizes) -> Iterator[Weight]:
@@ -166,7 +166,7 @@ def _index_queries(sizes: _Sizes) -> Iterator[Weight]:
     yield from replicated("self_attn.indexer.weights_proj", sizes.index_heads, sizes.hidden, linear=False)
 
 
-def shared_compressed_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Parts:
+def shared_compressed_layers(fields: Fields, _traits: Architecture, shape: DecoderShape) -> Parts:
     """Attention of every layer.
 
     Raises:
@@ -182,18 +182,18 @@ def shared_compressed_layers(fields: Fields, _traits: Architecture, shape: Shape
     every = _windowed(sizes, _SHARED_WINDOW_BLOCK_TOKENS)
     return tuple(
         every
-        + (_source(sizes, ratio) if layer in sources else Part())
-        + (_shared_indexer(sizes, ratio, owns_keys=layer in sources) if layer in indexers else Part())
+        + (_source(sizes, ratio) if layer in sources else LayerPart())
+        + (_shared_indexer(sizes, ratio, owns_keys=layer in sources) if layer in indexers else LayerPart())
         for layer, ratio in enumerate(ratios)
     )
 
 
-def _source(sizes: _Sizes, ratio: int) -> Part:
+def _source(sizes: _Sizes, ratio: int) -> LayerPart:
     caches: list[CacheSpec] = [_packed_rows(_KEY_BYTES, _SHARED_BLOCK_TOKENS, ratio)]
     if ratio > 1:
         # Values and scores of the tokens that are not compressed yet.
         caches.append(RingCache(2 * sizes.head_dim * _STATE_TYPE_BYTES, ratio, least_tokens=_LEAST_STATE_TOKENS))
-    return Part(tuple(_shared_compressor(sizes, gated=ratio > 1)), tuple(caches))
+    return LayerPart(tuple(_shared_compressor(sizes, gated=ratio > 1)), tuple(caches))
 
 
 def _shared_compressor(sizes: _Sizes, *, gated: bool) -> Iterator[Weight]:
@@ -202,12 +202,12 @@ def _shared_compressor(sizes: _Sizes, *, gated: bool) -> Iterator[Weight]:
     yield from norm("self_attn.compressor.norm", sizes.head_dim)
 
 
-def _shared_indexer(sizes: _Sizes, ratio: int, *, owns_keys: bool) -> Part:
+def _shared_indexer(sizes: _Sizes, ratio: int, *, owns_keys: bool) -> LayerPart:
     queries = tuple(_index_queries(sizes))
     if not owns_keys:
-        return Part(queries)
+        return LayerPart(queries)
     keys = (
         *replicated("self_attn.indexer.wk", sizes.index_dim, sizes.head_dim, linear=False),
         *norm("self_attn.indexer.k_norm", sizes.index_dim),
     )
-    return Part(queries + keys, (_index_keys(sizes, _SHARED_BLOCK_TOKENS, ratio),))
+    return LayerPart(queries + keys, (_index_keys(sizes, _SHARED_BLOCK_TOKENS, ratio),))

@@ -13,7 +13,7 @@ from plimsoll.domain.models.model import Weight
 from plimsoll.facts.models.extras import hyper_connections
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.layers.layer_patterns import has_attention, layer_roles, shared_block
-from plimsoll.facts.models.layers.parts import Part, Parts, Role, Shape, column, norm, replicated, row
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, Parts, Role, column, norm, replicated, row
 from plimsoll.facts.models.mixers.attention import attention_layers
 from plimsoll.facts.models.traits import Architecture, Mixer, Recurrent
 
@@ -23,7 +23,7 @@ _ADAPTER_RANK = 128
 _BLOCK = "shared_transformer"
 
 
-def mixers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+def mixers(fields: Fields, traits: Architecture, shape: DecoderShape) -> Parts:
     """The mixer of every layer, first to last.
 
     Raises:
@@ -36,28 +36,30 @@ def mixers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
     return _hybrid_layers(fields, traits, traits.recurrent, shape, attention)
 
 
-def _hybrid_layers(fields: Fields, traits: Architecture, recurrent: Recurrent, shape: Shape, attention: Mixer) -> Parts:
+def _hybrid_layers(
+    fields: Fields, traits: Architecture, recurrent: Recurrent, shape: DecoderShape, attention: Mixer
+) -> Parts:
     """Return the mixer of every layer; layers with only an MLP have an empty one.
 
     ``attention`` builds the attention layers. It is called for one layer, because all of them are equal.
     """
     roles = layer_roles(shape.name, fields, traits, shape.layers)
-    recurrence = Part()
+    recurrence = LayerPart()
     if any(role in (Role.RECURRENT, Role.BOTH) for role in roles):
         recurrence = recurrent.build(fields, recurrent, shape)
     if recurrent.roles is shared_block:
         return _shared_block_layers(fields, shape, roles, recurrence)
-    attending = Part()
+    attending = LayerPart()
     if has_attention(traits) and any(role in (Role.ATTENTION, Role.BOTH) for role in roles):
         attending = attention(_without_patterns(fields), traits, replace(shape, layers=1))[0]
     mixers = {
         Role.ATTENTION: attending,
         Role.RECURRENT: recurrence,
         Role.BOTH: recurrence + attending,
-        Role.MLP: Part(),
-        Role.EXPERTS: Part(),
+        Role.MLP: LayerPart(),
+        Role.EXPERTS: LayerPart(),
     }
-    streams = Part(tuple(_residual_streams(fields, shape)))
+    streams = LayerPart(tuple(_residual_streams(fields, shape)))
     return tuple(mixers[role] + streams for role in roles)
 
 
@@ -69,7 +71,7 @@ def _without_patterns(fields: Fields) -> Fields:
     )
 
 
-def _residual_streams(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def _residual_streams(fields: Fields, shape: DecoderShape) -> Iterator[Weight]:
     """Yield the weights that mix residuals.
 
     These are hyper-connections, or attention over earlier layers' outputs with a norm and a row of scores.
@@ -85,7 +87,7 @@ def _residual_streams(fields: Fields, shape: Shape) -> Iterator[Weight]:
         yield from replicated(f"{name}_res_proj", 1, shape.hidden, linear=False)
 
 
-def _shared_block_layers(fields: Fields, shape: Shape, roles: tuple[Role, ...], recurrence: Part) -> Parts:
+def _shared_block_layers(fields: Fields, shape: DecoderShape, roles: tuple[Role, ...], recurrence: LayerPart) -> Parts:
     """Return every layer: the recurrence, and in hybrid layers also a projection, adapters and a separate cache.
 
     The ``num_mem_blocks`` shared blocks take turns; each is counted in the first layer that uses it. Attention and MLP
@@ -94,14 +96,14 @@ def _shared_block_layers(fields: Fields, shape: Shape, roles: tuple[Role, ...], 
     """
     blocks = fields.optional_integer(("num_mem_blocks",)) or 1
     cache = AttentionCache(shape.heads, 2 * shape.hidden // shape.heads, 2 * shape.hidden // shape.heads)
-    own = Part(tuple(_own_of_layer(fields, shape.hidden)), (cache,))
-    shared = Part(tuple(_shared_weights(fields, shape.hidden)))
+    own = LayerPart(tuple(_own_of_layer(fields, shape.hidden)), (cache,))
+    shared = LayerPart(tuple(_shared_weights(fields, shape.hidden)))
     layers = []
     passed = 0
     for role in roles:
         part = recurrence
         if role is Role.BOTH:
-            part = recurrence + own + (shared if passed < blocks else Part())
+            part = recurrence + own + (shared if passed < blocks else LayerPart())
             passed += 1
         layers.append(part)
     return tuple(layers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plimsoll.facts.models.fields import Fields, mapping_of
-from plimsoll.facts.models.layers.parts import Heads, Shape, Span
+from plimsoll.facts.models.layers.parts import DecoderShape, Heads, Span
 from plimsoll.facts.models.mixers.kv_heads import kv_heads
 from plimsoll.facts.models.traits import Architecture
 
@@ -13,7 +13,9 @@ _GLOBAL_HEAD_DIM = 512
 """Default of ``Gemma4TextConfig.global_head_dim`` in Transformers."""
 
 
-def layer_heads(fields: Fields, traits: Architecture, shape: Shape, spans: Sequence[Span]) -> tuple[Heads | None, ...]:
+def layer_heads(
+    fields: Fields, traits: Architecture, shape: DecoderShape, spans: Sequence[Span]
+) -> tuple[Heads | None, ...]:
     """The heads of every layer, None if a layer has no attention.
 
     Raises:
@@ -28,7 +30,7 @@ def layer_heads(fields: Fields, traits: Architecture, shape: Shape, spans: Seque
     return _with_borrowed(fields, traits, heads)
 
 
-def uniform_heads(fields: Fields, traits: Architecture, shape: Shape) -> Heads:
+def uniform_heads(fields: Fields, traits: Architecture, shape: DecoderShape) -> Heads:
     """Return the heads and sizes that most layers have.
 
     Raises:
@@ -105,7 +107,7 @@ def listed(fields: Fields, usual: Heads, spans: Sequence[Span]) -> tuple[Heads, 
     return tuple(_checked(fields, key, count, usual.kv, usual.key_dim, usual.value_dim) for count in counts)
 
 
-def _block(section: Fields, fields: Fields, shape: Shape) -> Heads | None:
+def _block(section: Fields, fields: Fields, shape: DecoderShape) -> Heads | None:
     """DeciLM, Nemotron-NAS. Source: vLLM, ``models/nemotron_nas.py``."""
     if section.flag("no_op", default=False) or section.flag("replace_with_linear", default=False):
         return None

@@ -13,7 +13,7 @@ from plimsoll.domain.models.caches import AttentionCache, CacheSpec, IndexerCach
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Part, Parts, Shape, column, norm, replicated, row, vector
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, Parts, column, norm, replicated, row, vector
 from plimsoll.facts.models.traits import Architecture, Gate
 
 _INDEX_SCALE_BYTES = 4
@@ -36,7 +36,7 @@ class _Ranks:
     value: int
 
 
-def latent_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+def latent_layers(fields: Fields, traits: Architecture, shape: DecoderShape) -> Parts:
     """Latent attention of every layer, with the indexer of sparse attention if the layer has one.
 
     Raises:
@@ -45,7 +45,7 @@ def latent_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
     ranks = _latent_ranks(fields, shape.heads)
     sparse = fields.has("index_topk")
     weights = tuple(_weights(fields, traits, shape.hidden, ranks))
-    plain = Part(weights * traits.sublayers, (_cache(traits, ranks, sparse=sparse),) * traits.sublayers)
+    plain = LayerPart(weights * traits.sublayers, (_cache(traits, ranks, sparse=sparse),) * traits.sublayers)
     if not sparse:
         return (plain,) * shape.layers
     indexed = plain + _indexer_part(fields, shape.hidden, ranks)
@@ -116,7 +116,7 @@ def _cache(traits: Architecture, ranks: _Ranks, *, sparse: bool) -> CacheSpec:
     return AttentionCache(ranks.heads, size, size)
 
 
-def _indexer_part(fields: Fields, hidden: int, ranks: _Ranks) -> Part:
+def _indexer_part(fields: Fields, hidden: int, ranks: _Ranks) -> LayerPart:
     """The indexer of DeepSeek sparse attention: it lies whole on every rank, its norm in 32 bits."""
     heads, size = fields.integer(("index_n_heads",)), fields.integer(("index_head_dim",))
     weights = (
@@ -127,8 +127,8 @@ def _indexer_part(fields: Fields, hidden: int, ranks: _Ranks) -> Part:
         vector("self_attn.indexer.k_norm.bias", size, storage=FP32),
     )
     if not fields.has("index_kpool"):
-        return Part(weights, (IndexerCache(size, fields.integer(("index_topk",))),))
-    return Part(weights + tuple(_pooling(fields, hidden, size)), _pooled_caches(fields, size))
+        return LayerPart(weights, (IndexerCache(size, fields.integer(("index_topk",))),))
+    return LayerPart(weights + tuple(_pooling(fields, hidden, size)), _pooled_caches(fields, size))
 
 
 def _pooling(fields: Fields, hidden: int, size: int) -> Iterator[Weight]:

@@ -13,7 +13,7 @@ from plimsoll.domain.models.caches import StateCache, StateKind, StatePart
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Part, Shape, column, norm, replicated, row, vector
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, column, norm, replicated, row, vector
 from plimsoll.facts.models.mixers.states import convolution, state_bytes
 from plimsoll.facts.models.traits import Recurrent
 
@@ -21,7 +21,7 @@ _KERNEL = 4
 """Default of ``linear_conv_kernel_dim`` in Transformers, and of Kimi's and Ling's ``short_conv_kernel_size``."""
 
 
-def lightning_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
+def lightning_part(fields: Fields, recurrent: Recurrent, shape: DecoderShape) -> LayerPart:
     """One layer: queries, keys and values of all heads, an output gate, a norm over the heads' outputs.
 
     Source: vLLM, ``layers/mamba/linear/minimax_linear_attn.py``, ``bailing_linear_attn.py``, ``mamba_utils.py``
@@ -42,10 +42,10 @@ def lightning_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
     ]
     if fields.flag("use_qk_norm", default=False):
         weights += (*norm(f"{module}.q_norm", head_dim), *norm(f"{module}.k_norm", head_dim))
-    return Part(tuple(weights), (cache,))
+    return LayerPart(tuple(weights), (cache,))
 
 
-def gated_delta_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
+def gated_delta_part(fields: Fields, recurrent: Recurrent, shape: DecoderShape) -> LayerPart:
     """One layer: projections of queries, keys, values and gate, a convolution, two gates a head.
 
     Source: vLLM, ``layers/mamba/gdn/qwen_gdn_linear_attn.py``, ``olmo_gdn_linear_attn.py``, ``mamba_utils.py``
@@ -74,7 +74,7 @@ def gated_delta_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part
         *norm(f"{module}.norm", value_dim),
         *row(f"{module}.out_proj", hidden, values),
     )
-    return Part(weights, (StateCache(StateKind.GATED_DELTA, (window, (recurrence,))),))
+    return LayerPart(weights, (StateCache(StateKind.GATED_DELTA, (window, (recurrence,))),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class _KimiHeads:
         return self.count * self.dim
 
 
-def kimi_delta_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
+def kimi_delta_part(fields: Fields, recurrent: Recurrent, shape: DecoderShape) -> LayerPart:
     """One layer. Its convolution is kept in 32 bits, its low-rank projections lie whole on every rank.
 
     Source: vLLM, ``layers/mamba/gdn/kimi_gdn_linear_attn.py``, ``models/kimi_k3/nvidia/kda.py``, ``mamba_utils.py``
@@ -106,10 +106,10 @@ def kimi_delta_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
     # states from inside a prefill.
     saves = fields.has("linear_num_heads") or (dims.full_rank_gate and fields.has("linear_attn_config"))
     cache = StateCache(StateKind.KIMI_DELTA, ((window,), (recurrence,)), checkpoints=saves)
-    return Part(tuple(_kimi_weights(recurrent.module, shape.hidden, dims)), (cache,))
+    return LayerPart(tuple(_kimi_weights(recurrent.module, shape.hidden, dims)), (cache,))
 
 
-def _kimi_heads(fields: Fields, shape: Shape) -> _KimiHeads:
+def _kimi_heads(fields: Fields, shape: DecoderShape) -> _KimiHeads:
     """Read the heads from Kimi's section, GLM's fields or Ling's fields. All projections of Ling have full rank."""
     section = fields.section("linear_attn_config")
     if section is None and fields.has("linear_num_heads"):

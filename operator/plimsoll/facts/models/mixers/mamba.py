@@ -13,7 +13,7 @@ from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Part, Shape, heads, norm, row, vector
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, heads, norm, row, vector
 from plimsoll.facts.models.mixers.states import convolution, state_bytes
 from plimsoll.facts.models.traits import Recurrent
 
@@ -40,7 +40,7 @@ class _Mamba1Sizes:
     step_rank: int
 
 
-def mamba1_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
+def mamba1_part(fields: Fields, recurrent: Recurrent, shape: DecoderShape) -> LayerPart:
     """One Mamba layer: its projections stay unquantized in the engine.
 
     Source: vLLM, ``layers/mamba/mamba_mixer.py``, ``mamba_utils.py`` (``mamba1_state_shape``).
@@ -52,7 +52,7 @@ def mamba1_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
     recurrence = StatePart(sizes.channels, sizes.state, state_bytes(fields, recurrent))
     window = convolution(sizes.channels, 1, sizes.kernel, speculates=False)
     cache = StateCache(StateKind.MAMBA1, ((window,), (recurrence,)))
-    return Part(tuple(_mamba1_weights(fields, recurrent, sizes)), (cache,))
+    return LayerPart(tuple(_mamba1_weights(fields, recurrent, sizes)), (cache,))
 
 
 def _mamba1_sizes(fields: Fields, hidden: int) -> _Mamba1Sizes:
@@ -109,7 +109,7 @@ class _Mamba2Sizes:
         return self.channels // self.heads
 
 
-def mamba2_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
+def mamba2_part(fields: Fields, recurrent: Recurrent, shape: DecoderShape) -> LayerPart:
     """One Mamba-2 layer. If there are fewer groups than ranks, every rank has a group of its own.
 
     Source: vLLM, ``layers/mamba/mamba_mixer2.py``, ``mamba_utils.py`` (``mamba2_state_shape``).
@@ -124,7 +124,7 @@ def mamba2_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
     )
     recurrence = StatePart(sizes.heads, sizes.head_dim * sizes.state, state_bytes(fields, recurrent))
     cache = StateCache(StateKind.MAMBA2, (window, (recurrence,)), checkpoints=True)
-    return Part(tuple(_mamba2_weights(fields, recurrent, sizes)), (cache,))
+    return LayerPart(tuple(_mamba2_weights(fields, recurrent, sizes)), (cache,))
 
 
 def _mamba2_sizes(fields: Fields, hidden: int) -> _Mamba2Sizes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from plimsoll.domain.models.caches import RingCache, RowCache
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Part, Parts, Shape, heads, norm, replicated
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, Parts, heads, norm, replicated
 from plimsoll.facts.models.mixers.attention import attention_layers
 from plimsoll.facts.models.mixers.windows import marked
 from plimsoll.facts.models.traits import Architecture
@@ -23,7 +23,7 @@ _AXES = 3
 _LARGEST_GROUP = 1_024
 
 
-def block_sparse_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+def block_sparse_layers(fields: Fields, traits: Architecture, shape: DecoderShape) -> Parts:
     """Attention of every layer, with the indexer if the layer is sparse (MiniMax-M3).
 
     Index queries follow the KV heads; the one index key lies on every rank.
@@ -42,7 +42,7 @@ def block_sparse_layers(fields: Fields, traits: Architecture, shape: Shape) -> P
     return tuple(part + indexer if here else part for part, here in zip(attention, sparse, strict=True))
 
 
-def _block_indexer(section: Fields, hidden: int) -> Part:
+def _block_indexer(section: Fields, hidden: int) -> LayerPart:
     count, size = section.integer(("sparse_num_index_heads",)), section.integer(("sparse_index_dim",))
     weights = (
         *heads("self_attn.index_q_proj", count, size, hidden),
@@ -50,10 +50,10 @@ def _block_indexer(section: Fields, hidden: int) -> Part:
         *norm("self_attn.index_q_norm", size),
         *norm("self_attn.index_k_norm", size),
     )
-    return Part(weights, (RowCache(size * _VALUE_BYTES, _BLOCK_TOKENS),))
+    return LayerPart(weights, (RowCache(size * _VALUE_BYTES, _BLOCK_TOKENS),))
 
 
-def group_sparse_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+def group_sparse_layers(fields: Fields, traits: Architecture, shape: DecoderShape) -> Parts:
     """Attention of every layer, with its indexer if the file describes one (Qwen4-Exp).
 
     The indexer is whole on every rank, and caches the key of a complete group. A ring buffer holds the keys of the
@@ -69,7 +69,7 @@ def group_sparse_layers(fields: Fields, traits: Architecture, shape: Shape) -> P
     return tuple(part + indexer for part in attention)
 
 
-def _group_indexer(fields: Fields, hidden: int) -> Part:
+def _group_indexer(fields: Fields, hidden: int) -> LayerPart:
     queries, keys = fields.integer(("indexer_n_heads",)), fields.integer(("indexer_kv_heads",))
     size = fields.integer(("indexer_head_dim",))
     group = fields.integer(("indexer_compress_ratio",), largest=_LARGEST_GROUP)
@@ -81,7 +81,7 @@ def _group_indexer(fields: Fields, hidden: int) -> Part:
     open_key = size * _VALUE_BYTES + (_AXES * _POSITION_BYTES if _is_multimodal(fields) else 0)
     pooled = RowCache(size * _VALUE_BYTES, tokens_per_row=group, packed=True)
     caches = (pooled, RingCache(open_key, group, doubles=False))
-    return Part(weights, caches)
+    return LayerPart(weights, caches)
 
 
 def _is_multimodal(fields: Fields) -> bool:

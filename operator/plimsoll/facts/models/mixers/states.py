@@ -8,7 +8,7 @@ from __future__ import annotations
 from plimsoll.domain.models.caches import StateCache, StateKind, StatePart
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.parts import Part, Shape, column, row, vector
+from plimsoll.facts.models.layers.parts import DecoderShape, LayerPart, column, row, vector
 from plimsoll.facts.models.traits import Recurrent
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -48,7 +48,7 @@ def convolution(units: int, channels: int, kernel: int, *, speculates: bool = Tr
     return StatePart(units, channels * (kernel - 1), grows_with_speculation=channels if speculates else 0)
 
 
-def short_conv_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
+def short_conv_part(fields: Fields, recurrent: Recurrent, shape: DecoderShape) -> LayerPart:
     """Return one layer: its only state is the convolution's window.
 
     Source: vLLM, ``layers/mamba/short_conv.py``, ``mamba_utils.py`` (``short_conv_state_shape``).
@@ -66,4 +66,4 @@ def short_conv_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
         *((vector(f"{module}.conv.bias", hidden, sharding=Sharding.OUTPUTS),) if bias else ()),
         *row(f"{module}.out_proj", hidden, hidden, bias=bias),
     )
-    return Part(weights, (cache,))
+    return LayerPart(weights, (cache,))

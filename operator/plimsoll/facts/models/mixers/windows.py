@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
-from plimsoll.facts.models.layers.parts import Shape, Span
+from plimsoll.facts.models.layers.parts import DecoderShape, Span
 from plimsoll.facts.models.traits import Architecture, WindowRule
 
 _LONGEST_WINDOW = 1_000_000_000
@@ -17,7 +17,7 @@ _NO_ROPE_STEP = 4
 _EVERYTHING = Span()
 
 
-def spans(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Span, ...]:
+def spans(fields: Fields, traits: Architecture, shape: DecoderShape) -> tuple[Span, ...]:
     """Return for every layer which tokens it reads.
 
     Raises:
@@ -39,7 +39,7 @@ def _local(fields: Fields, *, chunked: bool) -> Span:
     return Span(local=True, window=fields.integer(keys, largest=_LONGEST_WINDOW))
 
 
-def _rope_layers(fields: Fields, shape: Shape, key: str) -> tuple[bool, ...]:
+def _rope_layers(fields: Fields, shape: DecoderShape, key: str) -> tuple[bool, ...]:
     """Which layers rotate positions; none of them counts if the size under ``key`` is not set."""
     if not fields.has(key):
         return (False,) * shape.layers
@@ -48,7 +48,7 @@ def _rope_layers(fields: Fields, shape: Shape, key: str) -> tuple[bool, ...]:
     return tuple((layer + 1) % _NO_ROPE_STEP != 0 for layer in range(shape.layers))
 
 
-def _sliding_layers(fields: Fields, traits: Architecture, shape: Shape) -> tuple[bool, ...]:
+def _sliding_layers(fields: Fields, traits: Architecture, shape: DecoderShape) -> tuple[bool, ...]:
     layers = shape.layers
     if traits.window_rule is WindowRule.HYBRID_PATTERN and fields.items("hybrid_layer_pattern"):
         return marked(fields, "hybrid_layer_pattern", layers)
@@ -83,7 +83,7 @@ def marked(fields: Fields, key: str, layers: int) -> tuple[bool, ...]:
     return tuple(entry == 1 for entry in entries[:layers])
 
 
-def _by_layer_types(shape: Shape, fields: Fields, types: tuple[str, ...]) -> tuple[bool, ...]:
+def _by_layer_types(shape: DecoderShape, fields: Fields, types: tuple[str, ...]) -> tuple[bool, ...]:
     if len(types) < shape.layers:
         raise fields.refuse("layer_types", f"List a type for each of the {shape.layers} layers.")
     for kind in types:

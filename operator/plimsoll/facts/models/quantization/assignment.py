@@ -8,10 +8,10 @@ from itertools import groupby
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.models.precision import KvPrecision
-from plimsoll.facts.models.quantization.formats import Scheme
+from plimsoll.facts.models.quantization.formats import QuantizationScheme
 from plimsoll.facts.models.quantization.module_list import MOST_PATTERNS, NO_MODULES, Module, ModuleList, module_list
 
-Rule = tuple[ModuleList, Scheme | None]
+Rule = tuple[ModuleList, QuantizationScheme | None]
 
 MOST_RULES = 500
 """Most runs of modules with one scheme. A checkpoint that changes the format in every layer has some hundred."""
@@ -27,15 +27,15 @@ class Assignment:
     checkpoints agree with this; those that quantize "Linear" list their towers as exceptions under many names.
     """
 
-    headline: Scheme
+    headline: QuantizationScheme
     left: ModuleList = NO_MODULES
     rules: tuple[Rule, ...] = ()
-    head: Scheme | None = None
-    experts: Scheme | None = None
-    others: Scheme | None = None
+    head: QuantizationScheme | None = None
+    experts: QuantizationScheme | None = None
+    others: QuantizationScheme | None = None
     kv_precision: KvPrecision | None = None
 
-    def scheme_of(self, module: Module) -> Scheme | None:
+    def scheme_of(self, module: Module) -> QuantizationScheme | None:
         """Return the scheme of one linear module; None for 16 bits.
 
         Raises:
@@ -54,7 +54,7 @@ class Assignment:
 
 
 def uniform(
-    scheme: Scheme, left: ModuleList, *, head: bool = False, kv_precision: KvPrecision | None = None
+    scheme: QuantizationScheme, left: ModuleList, *, head: bool = False, kv_precision: KvPrecision | None = None
 ) -> Assignment:
     """Return one scheme for all linear layers except those left out; ``head`` includes the output projection."""
     return Assignment(
@@ -68,7 +68,7 @@ def uniform(
 
 
 def ordered_rules(
-    model: str, chosen: Iterable[tuple[str, Scheme | None]], *, all_patterns: bool = False
+    model: str, chosen: Iterable[tuple[str, QuantizationScheme | None]], *, all_patterns: bool = False
 ) -> tuple[Rule, ...]:
     """Return the rules in the checkpoint's order; merge neighbours with the same scheme.
 
@@ -90,6 +90,6 @@ def refuse_too_many(model: str, assignment: Assignment) -> None:
         raise UnsupportedModel(model, f"more than {MOST_RULES} rules or {MOST_PATTERNS} patterns for single modules")
 
 
-def most_weights(schemes: dict[Scheme, int]) -> Scheme:
+def most_weights(schemes: dict[QuantizationScheme, int]) -> QuantizationScheme:
     """Return the scheme with the largest share; of equal shares, the smaller format."""
     return max(schemes, key=lambda scheme: (schemes[scheme], -scheme.storage.bits))

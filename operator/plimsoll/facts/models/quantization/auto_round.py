@@ -12,7 +12,14 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, Rule, ordered_rules
-from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, MX_GROUP, Scheme, block_shape, group_size
+from plimsoll.facts.models.quantization.formats import (
+    BYTE,
+    FOUR_BITS,
+    MX_GROUP,
+    QuantizationScheme,
+    block_shape,
+    group_size,
+)
 from plimsoll.facts.models.quantization.module_list import LAYER_ROOTS, module_list
 
 _SIXTEEN_BITS = 16
@@ -39,7 +46,7 @@ def auto_round(name: str, section: Fields, _fields: Fields) -> Assignment:
     return Assignment(scheme, rules=rules, experts=layers, others=layers)
 
 
-def _scheme(name: str, section: Fields, override: Fields) -> Scheme:
+def _scheme(name: str, section: Fields, override: Fields) -> QuantizationScheme:
     """Return the scheme of the file; settings in ``override`` replace those of the file."""
     kind = section.text("data_type") or "int"
     bits = override.optional_integer(("bits",)) or section.integer(("bits",))
@@ -55,7 +62,7 @@ def _scheme(name: str, section: Fields, override: Fields) -> Scheme:
     return scheme
 
 
-def _integers(section: Fields, bits: int, group: int | None, *, symmetric: bool) -> Scheme | None:
+def _integers(section: Fields, bits: int, group: int | None, *, symmetric: bool) -> QuantizationScheme | None:
     """Return integers in either packing; None if vLLM has no kernel.
 
     GPTQ's packing runs on Marlin's kernels alone since 0.23, which want symmetric weights. AWQ's method keeps zero
@@ -69,12 +76,12 @@ def _integers(section: Fields, bits: int, group: int | None, *, symmetric: bool)
     return None
 
 
-def _blocks_of_fp8(section: Fields, bits: int) -> Scheme | None:
+def _blocks_of_fp8(section: Fields, bits: int) -> QuantizationScheme | None:
     edges = block_shape(section, "group_size") if bits == BYTE else None
     return None if edges is None else formats.fp8_blocks(*edges)
 
 
-def _mx(kind: str, bits: int, group: int | None) -> Scheme | None:
+def _mx(kind: str, bits: int, group: int | None) -> QuantizationScheme | None:
     if _MX not in kind or group != MX_GROUP:
         return None
     return {FOUR_BITS: formats.MXFP4, BYTE: formats.MXFP8}.get(bits)
@@ -92,7 +99,7 @@ def _single_modules(name: str, section: Fields) -> Iterator[Rule]:
     if settings is None:
         return
     chosen = {module: _single(name, section, settings, module) for module in settings.values}
-    by_scheme: dict[Scheme | None, list[str]] = {}
+    by_scheme: dict[QuantizationScheme | None, list[str]] = {}
     for module, by in chosen.items():
         if not _is_pattern(module):
             by_scheme.setdefault(by, []).append(module)
@@ -101,7 +108,7 @@ def _single_modules(name: str, section: Fields) -> Iterator[Rule]:
     yield from ordered_rules(name, patterns, all_patterns=True)
 
 
-def _single(name: str, section: Fields, settings: Fields, module: str) -> Scheme | None:
+def _single(name: str, section: Fields, settings: Fields, module: str) -> QuantizationScheme | None:
     """Return the scheme of one module, None for 16 bits."""
     own = settings.section(module)
     if own is None:

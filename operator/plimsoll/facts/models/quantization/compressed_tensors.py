@@ -15,7 +15,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, most_weights
-from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, NVFP4_GROUP, Scheme
+from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, NVFP4_GROUP, QuantizationScheme
 from plimsoll.facts.models.quantization.module_list import module_list
 
 _CHANNEL, _GROUP, _TENSOR = "channel", "group", "tensor"
@@ -34,7 +34,7 @@ class _Numbers:
         return f"{self.bits}-bit {self.kind}"
 
 
-def _tensor_scheme(name: str, group: Fields) -> Scheme:
+def _tensor_scheme(name: str, group: Fields) -> QuantizationScheme:
     section = group.section("weights")
     if section is None:
         raise UnsupportedModel(name, "quantized activations only (quantization_config.config_groups: weights)")
@@ -60,7 +60,7 @@ def _numbers(section: Fields) -> _Numbers:
     return _Numbers(section.integer(("num_bits",)), kind, str(shown(strategy)), group)
 
 
-def _floats(section: Fields, weights: _Numbers, activations: _Numbers | None) -> Scheme | None:
+def _floats(section: Fields, weights: _Numbers, activations: _Numbers | None) -> QuantizationScheme | None:
     match (weights.bits, weights.strategy, weights.group):
         case (4, _, 16) if activations is None or activations.group == NVFP4_GROUP:
             return formats.nvfp4()
@@ -72,18 +72,18 @@ def _floats(section: Fields, weights: _Numbers, activations: _Numbers | None) ->
             block = formats.block_shape(section, "block_structure")
             return None if block is None else formats.fp8_blocks(*block)
         case (8, "channel", _):
-            return Scheme(formats.FP8_CHANNEL)
+            return QuantizationScheme(formats.FP8_CHANNEL)
         case (8, "tensor", _):
-            return Scheme(formats.FP8_TENSOR)
+            return QuantizationScheme(formats.FP8_TENSOR)
         case _:
             return None
 
 
-def _integers(section: Fields, weights: _Numbers, activations: _Numbers | None) -> Scheme | None:
+def _integers(section: Fields, weights: _Numbers, activations: _Numbers | None) -> QuantizationScheme | None:
     """Integers of four or eight bits; channels and groups packed, INT8 with 8-bit activations as it is."""
     used = None if activations is None else (activations.bits, activations.kind)
     if weights.bits == BYTE and used == (BYTE, "int") and weights.strategy in {_CHANNEL, _TENSOR}:
-        return Scheme(formats.INT8_CHANNEL if weights.strategy == _CHANNEL else formats.INT8_TENSOR)
+        return QuantizationScheme(formats.INT8_CHANNEL if weights.strategy == _CHANNEL else formats.INT8_TENSOR)
     if weights.bits == FOUR_BITS and used == (BYTE, "float") and weights.strategy == _GROUP:
         return formats.four_bits_with_fp8_activations(weights.group)
     if weights.bits in {FOUR_BITS, BYTE} and used in {None, (BYTE, "int")} and weights.strategy in {_CHANNEL, _GROUP}:
@@ -107,7 +107,7 @@ _BY_CLASS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    scheme: Scheme
+    scheme: QuantizationScheme
     names: tuple[str, ...]
     linear: bool
     experts: bool
@@ -160,7 +160,7 @@ def _groups(name: str, section: Fields) -> Iterator[_Group]:
         yield _group(_tensor_scheme(name, group), targets)
 
 
-def _group(scheme: Scheme, targets: tuple[str, ...]) -> _Group:
+def _group(scheme: QuantizationScheme, targets: tuple[str, ...]) -> _Group:
     classes = [target.lower() for target in targets if _is_class(target)]
     return _Group(
         scheme,

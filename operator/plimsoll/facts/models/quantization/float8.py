@@ -16,7 +16,7 @@ from plimsoll.facts.models.quantization.formats import (
     FP8_TENSOR,
     MX_GROUP,
     MXFP4,
-    Scheme,
+    QuantizationScheme,
     block_shape,
     fp8_blocks,
     nvfp4,
@@ -35,20 +35,20 @@ def fp8(name: str, section: Fields, fields: Fields) -> Assignment:
     return found if experts is None else replace(found, headline=experts, experts=experts)
 
 
-def _scheme(section: Fields, *, exponents: bool) -> Scheme:
+def _scheme(section: Fields, *, exponents: bool) -> QuantizationScheme:
     """Return the FP8 scheme. ``exponents`` says that scales are stored as powers of two, in one byte.
 
     For blocks of 32 x 32 the engine copies these scales to all rows, so the format becomes MXFP8 (DeepSeek-V4.1).
     """
     block = block_shape(section, "weight_block_size")
     if block is None:
-        return Scheme(FP8_TENSOR)
+        return QuantizationScheme(FP8_TENSOR)
     if exponents and block == (MX_GROUP, MX_GROUP):
         block = (1, MX_GROUP)
     return fp8_blocks(*block, scale_bytes=BYTE_SCALE) if exponents else fp8_blocks(*block)
 
 
-def _expert_scheme(name: str, section: Fields, fields: Fields) -> Scheme | None:
+def _expert_scheme(name: str, section: Fields, fields: Fields) -> QuantizationScheme | None:
     """The experts' own format, None if it is that of the other layers."""
     if section.text("store_dtype") == "mxfp4":
         return MXFP4
@@ -66,7 +66,7 @@ def _expert_scheme(name: str, section: Fields, fields: Fields) -> Scheme | None:
 
 def fbgemm_fp8(name: str, section: Fields, _fields: Fields) -> Assignment:
     """Meta's FP8: one scale a channel; routed experts stay in 16 bits."""
-    scheme = Scheme(FP8_CHANNEL, min_capability=(8, 0))
+    scheme = QuantizationScheme(FP8_CHANNEL, min_capability=(8, 0))
     return replace(uniform(scheme, module_list(name, section.texts("modules_to_not_convert"))), experts=None)
 
 

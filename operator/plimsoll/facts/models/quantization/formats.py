@@ -40,7 +40,7 @@ _BITSANDBYTES_GROUP = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Scheme:
+class QuantizationScheme:
     """One way a checkpoint stores linear layers, and the NVIDIA GPUs that have the kernels.
 
     ``group_size`` is the number of inputs in a group, which tensor parallelism must not divide. Capabilities are given
@@ -62,28 +62,28 @@ BITSANDBYTES_8 = Storage(Precision.BITSANDBYTES, BYTE, FP32_SCALE)
 BITSANDBYTES_4 = Storage(Precision.BITSANDBYTES, FOUR_BITS, FP32_SCALE, _BITSANDBYTES_GROUP)
 """NF4 or FP4. Loading undoes the double quantization of the scales: vLLM's loader stores them in 32 bits."""
 
-MXFP4 = Scheme(Storage(Precision.MXFP4, FOUR_BITS, BYTE_SCALE, MX_GROUP), MX_GROUP)
-MXFP8 = Scheme(Storage(Precision.FP8, BYTE, BYTE_SCALE, MX_GROUP), MX_GROUP)
+MXFP4 = QuantizationScheme(Storage(Precision.MXFP4, FOUR_BITS, BYTE_SCALE, MX_GROUP), MX_GROUP)
+MXFP8 = QuantizationScheme(Storage(Precision.FP8, BYTE, BYTE_SCALE, MX_GROUP), MX_GROUP)
 
 
-def nvfp4(group: int = NVFP4_GROUP) -> Scheme:
+def nvfp4(group: int = NVFP4_GROUP) -> QuantizationScheme:
     """Return NVFP4 with the scales of its groups; the additional 4-byte scale of the whole tensor is not counted."""
-    return Scheme(Storage(Precision.NVFP4, FOUR_BITS, BYTE_SCALE, group), group)
+    return QuantizationScheme(Storage(Precision.NVFP4, FOUR_BITS, BYTE_SCALE, group), group)
 
 
-def fp8_blocks(outputs: int, inputs: int, *, scale_bytes: int = FP32_SCALE) -> Scheme:
+def fp8_blocks(outputs: int, inputs: int, *, scale_bytes: int = FP32_SCALE) -> QuantizationScheme:
     """FP8 in blocks of ``outputs`` x ``inputs`` weights, square (128 x 128) in every published checkpoint."""
     storage = Storage(Precision.FP8, BYTE, scale_bytes, group_inputs=inputs, group_outputs=outputs)
-    return Scheme(storage, max(outputs, inputs))
+    return QuantizationScheme(storage, max(outputs, inputs))
 
 
-def awq(group: int | None, *, zero_points: bool) -> Scheme:
+def awq(group: int | None, *, zero_points: bool) -> QuantizationScheme:
     """Return AWQ: four bits, with a packed zero point for each scale."""
     zero_bits = FOUR_BITS if zero_points else 0
-    return Scheme(Storage(Precision.AWQ, FOUR_BITS, HALF_SCALE, group, zero_point_bits=zero_bits), group)
+    return QuantizationScheme(Storage(Precision.AWQ, FOUR_BITS, HALF_SCALE, group, zero_point_bits=zero_bits), group)
 
 
-def gptq(bits: int, group: int | None, *, activation_order: bool) -> Scheme:
+def gptq(bits: int, group: int | None, *, activation_order: bool) -> QuantizationScheme:
     """GPTQ: the format has zero points even for symmetric weights.
 
     Marlin drops them after loading; ExLlama and the kernels of AMD GPUs keep them. They are counted, which is the
@@ -91,29 +91,29 @@ def gptq(bits: int, group: int | None, *, activation_order: bool) -> Scheme:
     """
     index = _GPTQ_INDEX if activation_order and group is not None else 0
     storage = Storage(Precision.GPTQ, bits, HALF_SCALE, group, zero_point_bits=bits, index_bytes=index)
-    return Scheme(storage, group)
+    return QuantizationScheme(storage, group)
 
 
-def packed_integers(bits: int, group: int | None, *, symmetric: bool) -> Scheme:
+def packed_integers(bits: int, group: int | None, *, symmetric: bool) -> QuantizationScheme:
     """Integers of compressed-tensors, packed and run like GPTQ's; zero points only if they are not symmetric."""
     zero_bits = 0 if symmetric else bits
-    return Scheme(Storage(Precision.GPTQ, bits, HALF_SCALE, group, zero_point_bits=zero_bits), group)
+    return QuantizationScheme(Storage(Precision.GPTQ, bits, HALF_SCALE, group, zero_point_bits=zero_bits), group)
 
 
-def four_bits_with_float_zero_points(group: int) -> Scheme:
+def four_bits_with_float_zero_points(group: int) -> QuantizationScheme:
     """Return torchao's integers of four bits: scale and zero point of a group are both 16-bit numbers.
 
     The kernels need bfloat16, so they need capability 8.0. The older tiled layout fills rows up to 1,024 inputs, which
     is not counted.
     """
     storage = Storage(Precision.GPTQ, FOUR_BITS, 2 * HALF_SCALE, group)
-    return Scheme(storage, group, min_capability=(8, 0))
+    return QuantizationScheme(storage, group, min_capability=(8, 0))
 
 
-def four_bits_with_fp8_activations(group: int | None) -> Scheme:
+def four_bits_with_fp8_activations(group: int | None) -> QuantizationScheme:
     """W4A8-FP8: its CUTLASS kernel exists for compute capability 9.0 alone (``_is_fp8_w4a8_sm90``)."""
     storage = Storage(Precision.GPTQ, FOUR_BITS, _W4A8_SCALE, group)
-    return Scheme(storage, group, min_capability=(9, 0), max_capability=(9, 0))
+    return QuantizationScheme(storage, group, min_capability=(9, 0), max_capability=(9, 0))
 
 
 WHOLE_ROW = -1

@@ -12,7 +12,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, ordered_rules, uniform
-from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, Scheme
+from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, QuantizationScheme
 from plimsoll.facts.models.quantization.module_list import module_list
 
 _NEGATIVE, _POSITIVE = "-:", "+:"
@@ -41,7 +41,7 @@ def gptq(name: str, section: Fields, _fields: Fields) -> Assignment:
     return Assignment(scheme, left, rules, head=head, experts=scheme, others=scheme)
 
 
-def _scheme(name: str, section: Fields, override: Fields) -> Scheme:
+def _scheme(name: str, section: Fields, override: Fields) -> QuantizationScheme:
     """Return the scheme of the file; settings in ``override`` replace those of the file."""
     bits = override.optional_integer(("bits",)) or section.integer(("bits",))
     if bits not in (FOUR_BITS, BYTE):
@@ -51,7 +51,7 @@ def _scheme(name: str, section: Fields, override: Fields) -> Scheme:
     return formats.gptq(bits, group, activation_order=order)
 
 
-def _overrides(name: str, section: Fields) -> Iterator[tuple[str, Scheme | None]]:
+def _overrides(name: str, section: Fields) -> Iterator[tuple[str, QuantizationScheme | None]]:
     """GPTQModel's ``dynamic``: patterns, ``-:`` for modules left in 16 bits, ``+:`` or nothing for other settings."""
     dynamic = section.section("dynamic")
     if dynamic is None:
@@ -85,7 +85,7 @@ def bitsandbytes(name: str, section: Fields, _fields: Fields) -> Assignment:
         kind = section.text("bnb_4bit_quant_type") or _FOUR_BIT_TYPES[0]
         if kind not in _FOUR_BIT_TYPES:
             raise UnsupportedModel(name, f"bitsandbytes' {shown(kind)!r} (quantization_config.bnb_4bit_quant_type)")
-        return uniform(Scheme(formats.BITSANDBYTES_4), left)
+        return uniform(QuantizationScheme(formats.BITSANDBYTES_4), left)
     if section.flag("load_in_8bit", default=False):
-        return uniform(Scheme(formats.BITSANDBYTES_8), left)
+        return uniform(QuantizationScheme(formats.BITSANDBYTES_8), left)
     raise UnsupportedModel(name, "bitsandbytes without load_in_4bit or load_in_8bit (quantization_config)")

@@ -17,7 +17,7 @@ from plimsoll.facts.models.quantization.formats import (
     FP8_TENSOR,
     MXFP8,
     NVFP4_GROUP,
-    Scheme,
+    QuantizationScheme,
     fp8_blocks,
     kv_precision,
     nvfp4,
@@ -49,12 +49,12 @@ def modelopt(name: str, section: Fields, _fields: Fields) -> Assignment:
     return uniform(_scheme(name, algorithm, settings), left, head=True, kv_precision=kv)
 
 
-def _scheme(name: str, algorithm: str, settings: Fields) -> Scheme:
+def _scheme(name: str, algorithm: str, settings: Fields) -> QuantizationScheme:
     match algorithm:
         case "FP8":
-            return Scheme(FP8_TENSOR, min_capability=_FP8_CAPABILITY)
+            return QuantizationScheme(FP8_TENSOR, min_capability=_FP8_CAPABILITY)
         case "FP8_PER_CHANNEL_PER_TOKEN":
-            return Scheme(FP8_CHANNEL, min_capability=_FP8_CAPABILITY)
+            return QuantizationScheme(FP8_CHANNEL, min_capability=_FP8_CAPABILITY)
         case "FP8_PB_WO" | "FP8_BLOCK_SCALES":
             return fp8_blocks(_BLOCK, _BLOCK)
         case "NVFP4" | "W4A16_NVFP4":
@@ -70,7 +70,7 @@ def _mixed(name: str, settings: Fields, left: ModuleList, kv: KvPrecision | None
     layers = settings.section("quantized_layers")
     if layers is None or not layers.values:
         raise UnsupportedModel(name, "MIXED_PRECISION without quantized_layers (quantization_config)")
-    modules: dict[Scheme, list[str]] = {}
+    modules: dict[QuantizationScheme, list[str]] = {}
     for module in layers.values:
         chosen = layers.section(module)
         if chosen is None:

@@ -13,7 +13,7 @@ from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, ordered_rules, uniform
-from plimsoll.facts.models.quantization.formats import FOUR_BITS, MX_GROUP, Scheme, block_shape
+from plimsoll.facts.models.quantization.formats import FOUR_BITS, MX_GROUP, QuantizationScheme, block_shape
 from plimsoll.facts.models.quantization.module_list import module_list
 
 _FP8_CAPABILITY = (8, 9)
@@ -34,7 +34,7 @@ def quark(name: str, section: Fields, _fields: Fields) -> Assignment:
     return replace(uniform(_scheme(name, everywhere), left, kv_precision=kv), rules=rules)
 
 
-def _named(name: str, section: Fields) -> Iterator[tuple[str, Scheme]]:
+def _named(name: str, section: Fields) -> Iterator[tuple[str, QuantizationScheme]]:
     """Named layers; an entry without weights only describes the KV cache."""
     layers = section.section("layer_quant_config")
     if layers is None:
@@ -45,7 +45,7 @@ def _named(name: str, section: Fields) -> Iterator[tuple[str, Scheme]]:
             yield pattern, _scheme(name, settings)
 
 
-def _scheme(name: str, settings: Fields) -> Scheme:
+def _scheme(name: str, settings: Fields) -> QuantizationScheme:
     if isinstance(settings.values.get("weight"), list):
         return _two_levels(name, settings)
     weight = settings.section("weight")
@@ -58,32 +58,32 @@ def _scheme(name: str, settings: Fields) -> Scheme:
     return scheme
 
 
-def _float8(weight: Fields, by: str) -> Scheme | None:
+def _float8(weight: Fields, by: str) -> QuantizationScheme | None:
     if by == "per_block":
         block = block_shape(weight, "block_size")
         return None if block is None else replace(formats.fp8_blocks(*block), min_capability=_FP8_CAPABILITY)
     if by == "per_group":
         return formats.MXFP8 if weight.optional_integer(("group_size",)) == MX_GROUP else None
     storage = {"per_tensor": formats.FP8_TENSOR, "per_channel": formats.FP8_CHANNEL}.get(by)
-    return None if storage is None else Scheme(storage, min_capability=_FP8_CAPABILITY)
+    return None if storage is None else QuantizationScheme(storage, min_capability=_FP8_CAPABILITY)
 
 
-def _other(weight: Fields, dtype: str, by: str) -> Scheme | None:
+def _other(weight: Fields, dtype: str, by: str) -> QuantizationScheme | None:
     group = weight.optional_integer(("group_size",))
     match (dtype, by):
         case ("fp4", "per_group") if group == MX_GROUP:
             return formats.MXFP4
         case ("int8", "per_tensor"):
-            return Scheme(formats.INT8_TENSOR)
+            return QuantizationScheme(formats.INT8_TENSOR)
         case ("int8", "per_channel"):
-            return Scheme(formats.INT8_CHANNEL)
+            return QuantizationScheme(formats.INT8_CHANNEL)
         case ("int4" | "uint4", "per_group") if group is not None:
             return formats.packed_integers(FOUR_BITS, group, symmetric=weight.flag("symmetric", default=True))
         case _:
             return None
 
 
-def _two_levels(name: str, settings: Fields) -> Scheme:
+def _two_levels(name: str, settings: Fields) -> QuantizationScheme:
     """Scales of scales: NVFP4 is the one that vLLM runs for dense layers."""
     levels = [settings_of for settings_of in settings.items("weight") if isinstance(settings_of, dict)]
     if any(level.get("dtype") == "fp4" and level.get("group_size") == formats.NVFP4_GROUP for level in levels):

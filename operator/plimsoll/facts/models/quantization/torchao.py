@@ -12,7 +12,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, most_weights, ordered_rules
-from plimsoll.facts.models.quantization.formats import Scheme
+from plimsoll.facts.models.quantization.formats import QuantizationScheme
 from plimsoll.facts.models.quantization.module_list import REGULAR_EXPRESSION, module_list
 
 _BY_NAME = {"FqnToConfig": "fqn_to_config", "ModuleFqnToConfig": "module_fqn_to_config"}
@@ -64,7 +64,7 @@ def _data(settings: Fields) -> Fields:
     return settings.section("_data") or Fields({}, settings.origin)
 
 
-def _chosen(name: str, modules: Fields) -> Iterator[tuple[str, Scheme | None]]:
+def _chosen(name: str, modules: Fields) -> Iterator[tuple[str, QuantizationScheme | None]]:
     """Yield the scheme of each named module, None for 16 bits."""
     for module in modules.values:
         settings = modules.section(module)
@@ -77,15 +77,15 @@ def _whole(module: str) -> str:
     return f"{module}$" if simple else module
 
 
-def _scheme(name: str, settings: Fields) -> Scheme:
+def _scheme(name: str, settings: Fields) -> QuantizationScheme:
     kind = settings.text("_type") or ""
     data = _data(settings)
     if kind == "Int4WeightOnlyConfig":
         return formats.four_bits_with_float_zero_points(data.optional_integer(("group_size",)) or _USUAL_GROUP)
     if kind in _INT8 and not data.has("group_size"):
-        return Scheme(formats.INT8_ZERO_POINTS)
+        return QuantizationScheme(formats.INT8_ZERO_POINTS)
     if kind == "Float8WeightOnlyConfig":
-        return Scheme(formats.FP8_CHANNEL)
+        return QuantizationScheme(formats.FP8_CHANNEL)
     if kind == "Float8DynamicActivationFloat8WeightConfig":
-        return Scheme(formats.FP8_CHANNEL, min_capability=_FLOAT8_ACTIVATIONS)
+        return QuantizationScheme(formats.FP8_CHANNEL, min_capability=_FLOAT8_ACTIVATIONS)
     raise UnsupportedModel(name, f"torchao's {shown(kind)!r} (quantization_config.quant_type)")

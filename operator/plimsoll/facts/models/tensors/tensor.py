@@ -97,7 +97,7 @@ _TOWER_WORDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NumberedModule:
     """A numbered module: its list, its number, and the rest of the name below it."""
 
     stack: str
@@ -105,12 +105,12 @@ class Place:
     below: str
 
 
-def place(name: str) -> Place | None:
+def place(name: str) -> NumberedModule | None:
     """Return the numbered module of a tensor, by the first number in its name; None outside every list of modules."""
     found = _NUMBER.search(name)
     if found is None:
         return None
-    return Place(name[: found.start()], int(found[1]), name[found.end() + 1 :])
+    return NumberedModule(name[: found.start()], int(found[1]), name[found.end() + 1 :])
 
 
 def module_of(name: str) -> tuple[str, str]:
