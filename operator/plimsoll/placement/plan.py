@@ -74,11 +74,11 @@ def stock_for(
 ) -> Stock:
     """Return what is left for these demands after all earlier decisions have their GPUs.
 
-    If it is equal to that of the last pass, it has the same mappings, so that comparing awards with the last ones is
+    If it is equal to that of the last pass, it has the same amounts, so that comparing awards with the last ones is
     quick. Its cached answers are new: they are about nodes, which each pass reads anew.
     """
     promises = [promise_of_unplanned(pool, fleet) for pool in unplanned]
     for demand in demands:
         promises += promises_to(demand.tenant, fleet)
     ledger = keep(promises, Ledger.of(fleet, quotas))
-    return Stock(fleet, Ledger(*memo.last.same("stock", (ledger.free, ledger.hosts, ledger.quota))))
+    return Stock(fleet, memo.last.same("stock", ledger.read_anew()).read_anew())

@@ -46,7 +46,10 @@ def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> 
     largest, need = ledger.largest(nodes), host_need(request, choice)
     if largest < gpus or ledger.has_room(nodes, shape, need):
         unhealthy = ledger.once(
-            "unhealthy", nodes, (gpus,), lambda: unhealthy_here(nodes, gpus, lambda node: ledger.free[node.account])
+            "unhealthy",
+            nodes,
+            (gpus,),
+            lambda: unhealthy_here(request, fleet, choice.gpu.name, gpus, lambda node: ledger.free[node.account]),
         )
         return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", largest), *unhealthy)
     return ledger.once("besides GPUs", nodes, (gpus, need), lambda: _beside_gpus(need, ledger.hosts_with(nodes, gpus)))
