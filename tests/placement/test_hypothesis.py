@@ -180,10 +180,6 @@ class TestTaken:
         assert share.given_back_to(left) == self.before
         assert left != self.before
 
-    def test_only_the_nodes_that_may_have_changed_need_to_be_compared(self) -> None:
-        left = self.before.take(self.where.nodes[:1], Split(2).shape, 1, self.need)
-        assert taken_between(self.before, left, self.where.nodes[:1]) == taken_between(self.before, left)
-
     def test_it_comes_back_after_others_took_more(self) -> None:
         first = self.after(self.before, 1, "x")
         second = self.after(first, 2, "y")

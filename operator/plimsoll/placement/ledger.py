@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, Amounts, HostNeed, HostRoom, times
@@ -57,16 +57,36 @@ _Blocks = tuple[tuple[_Block, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
-    """The accounts of each block of each section, and the names of their nodes.
+class Grid:
+    """The accounts of each block of each section, the names of their nodes, and their indexes in the fleet.
 
     A section holds all nodes with the same GPU types. ``spots`` finds an account, ``homes`` a node's first account.
+    Fleets with equal layouts have equal grids.
     """
 
     accounts: tuple[tuple[tuple[str, ...], ...], ...]
     names: tuple[tuple[tuple[str, ...], ...], ...]
+    indexes: tuple[tuple[tuple[int, ...], ...], ...] = field(repr=False)
     spots: Mapping[str, Spot] = field(repr=False, compare=False)
     homes: Mapping[str, Spot] = field(repr=False, compare=False)
+
+    @staticmethod
+    def of(fleet: Fleet) -> Grid:
+        """Return the grid of a fleet: the entries of one node are together, and a block has hardly more than it may."""
+        nodes, spots, homes = fleet.nodes, dict[str, Spot](), dict[str, Spot]()
+        indexes = tuple(tuple(_divided(section)) for section in _sections(fleet))
+        for section, blocks in enumerate(indexes):
+            for block, those in enumerate(blocks):
+                for position, index in enumerate(those):
+                    spots[nodes[index].account] = section, block, position
+                    homes.setdefault(nodes[index].name, (section, block, position))
+        return Grid(
+            tuple(tuple(tuple([nodes[index].account for index in those]) for those in blocks) for blocks in indexes),
+            tuple(tuple(tuple([nodes[index].name for index in those]) for those in blocks) for blocks in indexes),
+            indexes,
+            spots,
+            homes,
+        )
 
 
 class _Part(NamedTuple):
@@ -103,7 +123,7 @@ class Ledger:
     left on the same nodes and of the same quotas.
     """
 
-    layout: _Layout
+    grid: Grid
     blocks: _Blocks
     quota: Quotas
     _parts: dict[int, tuple[tuple[GpuNode, ...], tuple[_Part, ...], int]] = field(repr=False, compare=False)
@@ -114,15 +134,20 @@ class Ledger:
     """Cached answers about nodes of several sections; quotas change no cached answer."""
 
     @staticmethod
-    def of(fleet: Fleet, quota: Quotas | None = None) -> Ledger:
-        """Return the ledger before any promise: allocatable resources minus those that pods hold."""
-        blocks = [[_blocks_of(each) for each in _divided(nodes)] for nodes in _sections(fleet)]
-        layout = _layout_of([[nodes for nodes, _ in section] for section in blocks])
-        return _anew(layout, tuple(tuple(block for _, block in section) for section in blocks), quota or {})
+    def of(fleet: Fleet, quota: Quotas | None = None, grid: Grid | None = None) -> Ledger:
+        """Return the ledger before any promise: allocatable resources minus those that pods hold.
+
+        ``grid`` is that of the fleet, if it is known from a fleet with an equal layout.
+        """
+        grid, nodes = Grid.of(fleet) if grid is None else grid, fleet.nodes
+        blocks = tuple(
+            tuple(_block_of([nodes[index] for index in those]) for those in section) for section in grid.indexes
+        )
+        return _anew(grid, blocks, quota or {})
 
     def read_anew(self) -> Ledger:
         """Return an equal ledger without cached answers: they are about nodes, which each pass reads anew."""
-        return _anew(self.layout, self.blocks, self.quota)
+        return _anew(self.grid, self.blocks, self.quota)
 
     @property
     def free(self) -> Mapping[str, int]:
@@ -177,6 +202,12 @@ class Ledger:
         answer: Answer = known[1]  # type: ignore[assignment]
         return answer
 
+    def recalled(self, question: str, nodes: tuple[GpuNode, ...], about: tuple[object, ...]) -> Any:
+        """Return the answer of :meth:`once`; None if it is not known yet."""
+        section = self._located(nodes)[2]
+        known = (self._of_all if section < 0 else self._known[section].answers).get((question, id(nodes), *about))
+        return None if known is None else known[1]
+
     def take(
         self, nodes: tuple[GpuNode, ...], shape: ReplicaShape, replicas: int, need: HostNeed = NO_HOST_NEED
     ) -> Ledger:
@@ -208,7 +239,7 @@ class Ledger:
         Raises:
             KeyError: the ledger has no such account or node.
         """
-        spots, homes = self.layout.spots, self.layout.homes
+        spots, homes = self.grid.spots, self.grid.homes
         return self._changed(
             {spots[account]: gpus for account, gpus in free.items()},
             {homes[name]: room for name, room in hosts.items()},
@@ -228,12 +259,12 @@ class Ledger:
                 blocks[block] = self._changed_block(section, block, free, hosts)
                 answers[block] = {}
             sections[section], known[section] = tuple(blocks), _Known({}, tuple(answers))
-        return Ledger(self.layout, tuple(sections), self.quota, self._parts, tuple(known), {})
+        return Ledger(self.grid, tuple(sections), self.quota, self._parts, tuple(known), {})
 
     def _changed_block(
         self, section: int, block: int, free: Mapping[Spot, int], hosts: Mapping[Spot, HostRoom]
     ) -> _Block:
-        before, names = self.blocks[section][block], self.layout.names[section][block]
+        before, names = self.blocks[section][block], self.grid.names[section][block]
         gpus, rooms = list(before.free), list(before.hosts)
         for (among, where, position), amount in free.items():
             if (among, where) == (section, block):
@@ -249,7 +280,7 @@ class Ledger:
     def _located(self, nodes: tuple[GpuNode, ...]) -> tuple[tuple[GpuNode, ...], tuple[_Part, ...], int]:
         found = self._parts.get(id(nodes))
         if found is None:
-            found = self._parts[id(nodes)] = _located(nodes, self.layout.spots)
+            found = self._parts[id(nodes)] = _located(nodes, self.grid.spots)
         return found
 
     def _count_room(self, nodes: tuple[GpuNode, ...], shape: ReplicaShape, need: HostNeed, enough: int | None) -> int:
@@ -282,7 +313,7 @@ class Ledger:
     def _ordered(self, part: _Part, gpus: int, need: HostNeed) -> list[_Ordered]:
         if not self._pods_on(part, gpus, need):
             return []
-        block, accounts = self.blocks[part.section][part.block], self.layout.accounts[part.section][part.block]
+        block, accounts = self.blocks[part.section][part.block], self.grid.accounts[part.section][part.block]
         return sorted(
             _Ordered(block.free[position], accounts[position], (part.section, part.block, position), pods)
             for position in part.positions
@@ -295,52 +326,37 @@ def _room_on(block: _Block, position: int, gpus: int, need: HostNeed) -> int:
     return by_gpus if host is None else host.takes(need, by_gpus)
 
 
-def _sections(fleet: Fleet) -> list[list[list[GpuNode]]]:
-    """Return the entries of each node, divided by the GPU types of the node."""
-    by_name: dict[str, list[GpuNode]] = {}
-    for node in fleet.nodes:
-        by_name.setdefault(node.name, []).append(node)
-    found: dict[tuple[str, ...], list[list[GpuNode]]] = {}
+def _sections(fleet: Fleet) -> list[list[list[int]]]:
+    """Return the indexes of the entries of each node, divided by the GPU types of the node."""
+    by_name: dict[str, list[int]] = {}
+    for index, node in enumerate(fleet.nodes):
+        by_name.setdefault(node.name, []).append(index)
+    found: dict[tuple[str, ...], list[list[int]]] = {}
     for entries in by_name.values():
-        found.setdefault(tuple(sorted({each.gpu.name for each in entries})), []).append(entries)
+        types = {fleet.nodes[index].gpu.name for index in entries}
+        found.setdefault(tuple(sorted(types)), []).append(entries)
     return list(found.values())
 
 
-def _divided(nodes: Sequence[list[GpuNode]]) -> Iterator[list[GpuNode]]:
-    """Yield the entries of some nodes after the other: those of one node together, and hardly more than a block has."""
-    block: list[GpuNode] = []
+def _divided(nodes: Sequence[list[int]]) -> Iterator[tuple[int, ...]]:
+    block: list[int] = []
     for entries in nodes:
         block += entries
         if len(block) >= BLOCK:
-            yield block
+            yield tuple(block)
             block = []
     if block:
-        yield block
+        yield tuple(block)
 
 
-def _blocks_of(nodes: list[GpuNode]) -> tuple[list[GpuNode], _Block]:
-    hosts = (node.host_free if node.host_free.is_bounded else None for node in nodes)
-    return nodes, _Block(tuple([node.free for node in nodes]), tuple(hosts))
+def _block_of(nodes: Sequence[GpuNode]) -> _Block:
+    free = tuple([node.free for node in nodes])
+    return _Block(free, tuple([node.host_free if node.host_free.is_bounded else None for node in nodes]))
 
 
-def _layout_of(sections: Sequence[Sequence[Sequence[GpuNode]]]) -> _Layout:
-    spots, homes = dict[str, Spot](), dict[str, Spot]()
-    for section, blocks in enumerate(sections):
-        for block, nodes in enumerate(blocks):
-            for position, node in enumerate(nodes):
-                spots[node.account] = section, block, position
-                homes.setdefault(node.name, (section, block, position))
-    return _Layout(
-        tuple(tuple(tuple([node.account for node in nodes]) for nodes in blocks) for blocks in sections),
-        tuple(tuple(tuple([node.name for node in nodes]) for nodes in blocks) for blocks in sections),
-        spots,
-        homes,
-    )
-
-
-def _anew(layout: _Layout, blocks: _Blocks, quota: Quotas) -> Ledger:
+def _anew(grid: Grid, blocks: _Blocks, quota: Quotas) -> Ledger:
     known = tuple(_Known({}, tuple({} for _ in section)) for section in blocks)
-    return Ledger(layout, blocks, quota, {}, known, {})
+    return Ledger(grid, blocks, quota, {}, known, {})
 
 
 def _located(
@@ -361,39 +377,39 @@ def _located(
 class _Free(Mapping[str, int]):
     """The GPUs of a ledger by account."""
 
-    __slots__ = ("_blocks", "_layout")
+    __slots__ = ("_blocks", "_grid")
 
     def __init__(self, ledger: Ledger) -> None:
-        self._layout, self._blocks = ledger.layout, ledger.blocks
+        self._grid, self._blocks = ledger.grid, ledger.blocks
 
     def __getitem__(self, account: str) -> int:
-        section, block, position = self._layout.spots[account]
+        section, block, position = self._grid.spots[account]
         return self._blocks[section][block].free[position]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._layout.spots)
+        return iter(self._grid.spots)
 
     def __len__(self) -> int:
-        return len(self._layout.spots)
+        return len(self._grid.spots)
 
 
 class _Hosts(Mapping[str, HostRoom]):
     """The other resources of a ledger by the name of a node. A node that reports none is not in it."""
 
-    __slots__ = ("_blocks", "_layout")
+    __slots__ = ("_blocks", "_grid")
 
     def __init__(self, ledger: Ledger) -> None:
-        self._layout, self._blocks = ledger.layout, ledger.blocks
+        self._grid, self._blocks = ledger.grid, ledger.blocks
 
     def __getitem__(self, name: str) -> HostRoom:
-        section, block, position = self._layout.homes[name]
+        section, block, position = self._grid.homes[name]
         found = self._blocks[section][block].hosts[position]
         if found is None:
             raise KeyError(name)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, spot in self._layout.homes.items() if self._at(spot) is not None)
+        return (name for name, spot in self._grid.homes.items() if self._at(spot) is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -457,7 +473,7 @@ def taken_between(before: Ledger, left: Ledger) -> Taken | None:
     gpus, hosts = dict[str, int](), dict[str, HostRoom]()
     for section, block in _unlike(before, left):
         then, now = before.blocks[section][block], left.blocks[section][block]
-        accounts, names = before.layout.accounts[section][block], before.layout.names[section][block]
+        accounts, names = before.grid.accounts[section][block], before.grid.names[section][block]
         for position, account in enumerate(accounts):
             if then.free[position] != now.free[position]:
                 gpus[account] = then.free[position] - now.free[position]

@@ -22,7 +22,7 @@ from plimsoll.placement.advice.suggestions import Relatives, Suggester, no_relat
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.pools import Decision, Pool, Tenant
 from plimsoll.placement.demands.promises import keep, promise_of_unplanned, promises_to
-from plimsoll.placement.ledger import Ledger, Quotas
+from plimsoll.placement.ledger import Grid, Ledger, Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver, Stock
 from plimsoll.placement.transition.answers import answers, remembered_demand
@@ -80,5 +80,5 @@ def stock_for(
     promises = [promise_of_unplanned(pool, fleet) for pool in unplanned]
     for demand in demands:
         promises += promises_to(demand.tenant, fleet)
-    ledger = keep(promises, Ledger.of(fleet, quotas))
+    ledger = keep(promises, Ledger.of(fleet, quotas, memo.last.of_layout("grid", fleet, lambda: Grid.of(fleet))))
     return Stock(fleet, memo.last.same("stock", ledger.read_anew()).read_anew())
