@@ -240,7 +240,7 @@ class TestAgainstEveryWay:
         for decision in plan(asking, where, solver=make()):
             for each in decision.pools:
                 nodes = eligible_nodes(decision.request, where, each.gpu_type)
-                ledger = replace(ledger, free=_without(ledger, nodes, each.replicas * each.split.gpus))
+                ledger = ledger.with_amounts(_without(ledger, nodes, each.replicas * each.split.gpus), {})
         assert all(free >= 0 for free in ledger.free.values())
 
 

@@ -14,7 +14,7 @@ from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
 from tests.support.planning import H100, L4, L40S, fleet, node, placed, pool, request, tenant
 
-_NOTHING = Ledger({})
+_NOTHING = Ledger.of(fleet())
 
 
 @cache

@@ -49,8 +49,9 @@ def ledgers(stock: Stock, taken: Sequence[Sequence[tuple[int, int]]]) -> Iterato
     ledger = stock.ledger
     for award in taken:
         if award:
-            free = dict(ledger.free)
+            free: dict[str, int] = {}
             for number, gpus in award:
-                free[stock.fleet.nodes[number].account] -= gpus
-            ledger = Ledger(free, ledger.hosts, ledger.quota)
+                account = stock.fleet.nodes[number].account
+                free[account] = free.get(account, ledger.free[account]) - gpus
+            ledger = ledger.with_amounts(free, {})
         yield ledger

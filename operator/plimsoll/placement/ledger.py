@@ -1,13 +1,17 @@
 """The ledger of free GPUs, and what one replica or one award takes from it and from its namespace's quotas.
 
-Queries never change a ledger; :meth:`Ledger.take` returns a new one.
+Queries never change a ledger; :meth:`Ledger.take` returns a new one. A new ledger shares all with the old one except
+the blocks of nodes that differ, so a pass that keeps one for each deployment takes little memory. The answers about
+blocks and sections of nodes are shared as well, so a change of one node leaves most of them valid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from heapq import merge
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.gpus import CapacityType
@@ -20,6 +24,7 @@ from plimsoll.placement.options.candidates import Candidate
 from plimsoll.placement.options.nodes import host_need
 
 Answer = TypeVar("Answer")
+Amount = TypeVar("Amount", int, HostRoom)
 
 Quotas = Mapping[str, Mapping[str, int]]
 """Amounts that a namespace may still take, by namespace and account. A missing entry means no limit. An amount is
@@ -30,32 +35,130 @@ negative if a limit was lowered below what is taken, or if pods that were promis
 memory and pods.
 """
 
+BLOCK = 32
+"""The accounts of a block. One award copies one block and a reference to each other block of its section, which is the
+least with blocks of about the square root of the largest section: some 1,000 nodes of one GPU type."""
+
+Spot = tuple[int, int, int]
+"""The indexes of a section, of one of its blocks, and of an account in the block."""
+
+
+class _Block(NamedTuple):
+    """What is free on the accounts of a block: GPUs, and the other resources of the account's node, if it reports any.
+
+    Several accounts of one node are in one block, and each has the node's other resources.
+    """
+
+    free: tuple[int, ...]
+    hosts: tuple[HostRoom | None, ...]
+
+
+_Blocks = tuple[tuple[_Block, ...], ...]
+"""All blocks, by section."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The accounts of each block of each section, the names of their nodes, and their indexes in the fleet.
+
+    A section holds all nodes with the same GPU types. ``spots`` finds an account, ``homes`` a node's first account.
+    Fleets with equal layouts have equal grids.
+    """
+
+    accounts: tuple[tuple[tuple[str, ...], ...], ...]
+    names: tuple[tuple[tuple[str, ...], ...], ...]
+    indexes: tuple[tuple[tuple[int, ...], ...], ...] = field(repr=False)
+    spots: Mapping[str, Spot] = field(repr=False, compare=False)
+    homes: Mapping[str, Spot] = field(repr=False, compare=False)
+
+    @staticmethod
+    def of(fleet: Fleet) -> Grid:
+        """Return the grid of a fleet: the entries of one node are together, and a block has hardly more than it may."""
+        nodes, spots, homes = fleet.nodes, dict[str, Spot](), dict[str, Spot]()
+        indexes = tuple(tuple(_divided(section)) for section in _sections(fleet))
+        for section, blocks in enumerate(indexes):
+            for block, those in enumerate(blocks):
+                for position, index in enumerate(those):
+                    spots[nodes[index].account] = section, block, position
+                    homes.setdefault(nodes[index].name, (section, block, position))
+        return Grid(
+            tuple(tuple(tuple([nodes[index].account for index in those]) for those in blocks) for blocks in indexes),
+            tuple(tuple(tuple([nodes[index].name for index in those]) for those in blocks) for blocks in indexes),
+            indexes,
+            spots,
+            homes,
+        )
+
+
+class _Part(NamedTuple):
+    """The accounts of a block that belong to a set of nodes: their positions, also as the bits of a number."""
+
+    section: int
+    block: int
+    mask: int
+    positions: tuple[int, ...]
+
+
+class _Ordered(NamedTuple):
+    """An account with room, ordered as replicas take them: the fewest free GPUs first, then by name."""
+
+    free: int
+    account: str
+    spot: Spot
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Answers about one state of a section: about the whole of it, and about each of its blocks."""
+
+    answers: dict[tuple[object, ...], tuple[tuple[GpuNode, ...], object]]
+    blocks: tuple[dict[tuple[object, ...], object], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """The resources left after all bound pods and all promises of this pass.
 
-    ``free`` counts GPUs per account of a node. ``hosts`` holds the other resources of each node, by the node's name;
-    all accounts of a node share them. ``quota`` holds what namespaces may still take of GPUs, CPU, memory
-    and pods.
+    ``quota`` holds what namespaces may still take of GPUs, CPU, memory and pods. Two ledgers are equal if the same is
+    left on the same nodes and of the same quotas.
     """
 
-    free: Mapping[str, int]
-    hosts: Mapping[str, HostRoom] = field(default_factory=dict)
-    quota: Quotas = field(default_factory=dict)
-    _known: dict[tuple[object, ...], tuple[tuple[GpuNode, ...], object]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
-    """Cached answers about nodes; quotas do not change them. The nodes are kept too, so that no others get their id."""
+    grid: Grid
+    blocks: _Blocks
+    quota: Quotas
+    _parts: dict[int, tuple[tuple[GpuNode, ...], tuple[_Part, ...], int]] = field(repr=False, compare=False)
+    """The parts of sets of nodes, and the section that holds all of them or -1. The nodes are kept too, here and in all
+    answers, so that no others get their id."""
+    _known: tuple[_Known, ...] = field(repr=False, compare=False)
+    _of_all: dict[tuple[object, ...], tuple[tuple[GpuNode, ...], object]] = field(repr=False, compare=False)
+    """Cached answers about nodes of several sections; quotas change no cached answer."""
 
     @staticmethod
-    def of(fleet: Fleet, quota: Quotas | None = None) -> Ledger:
-        """Return the ledger before any promise: allocatable resources minus those that pods hold."""
-        return Ledger(
-            {node.account: node.free for node in fleet.nodes},
-            {node.name: node.host_free for node in fleet.nodes if node.host_free.is_bounded},
-            quota or {},
+    def of(fleet: Fleet, quota: Quotas | None = None, grid: Grid | None = None) -> Ledger:
+        """Return the ledger before any promise: allocatable resources minus those that pods hold.
+
+        ``grid`` is that of the fleet, if it is known from a fleet with an equal layout.
+        """
+        grid, nodes = Grid.of(fleet) if grid is None else grid, fleet.nodes
+        blocks = tuple(
+            tuple(_block_of([nodes[index] for index in those]) for those in section) for section in grid.indexes
         )
+        return _anew(grid, blocks, quota or {})
+
+    def read_anew(self) -> Ledger:
+        """Return an equal ledger without cached answers: they are about nodes, which each pass reads anew."""
+        return _anew(self.grid, self.blocks, self.quota)
+
+    @property
+    def free(self) -> Mapping[str, int]:
+        """The number of free GPUs of each account."""
+        return _Free(self)
+
+    @property
+    def hosts(self) -> Mapping[str, HostRoom]:
+        """The other free resources of each node that reports some, by the node's name. Its accounts share them."""
+        return _Hosts(self)
 
     def room_for(
         self,
@@ -77,22 +180,34 @@ class Ledger:
 
     def largest(self, nodes: tuple[GpuNode, ...]) -> int:
         """Return the most free GPUs on any one of these nodes."""
-        return self.once("largest", nodes, (), lambda: max((self.free[node.account] for node in nodes), default=0))
+        return self.once("largest", nodes, (), lambda: max(map(self._largest_of, self._parts_of(nodes)), default=0))
 
     def hosts_with(self, nodes: tuple[GpuNode, ...], gpus: int) -> list[tuple[GpuNode, HostRoom]]:
         """Return the nodes with at least ``gpus`` free GPUs, each with its other free resources."""
-        return [(node, self.hosts.get(node.name, UNKNOWN_HOST)) for node in nodes if self.free[node.account] >= gpus]
+        free, hosts = self.free, self.hosts
+        return [(node, hosts.get(node.name, UNKNOWN_HOST)) for node in nodes if free[node.account] >= gpus]
 
     def once(
         self, question: str, nodes: tuple[GpuNode, ...], about: tuple[object, ...], find: Callable[[], Answer]
     ) -> Answer:
-        """Return the answer to a question about the free resources of these nodes. Each answer is computed once."""
+        """Return the answer to a question about the free resources of these nodes. Each answer is computed once.
+
+        An answer that ``find`` reads from other nodes too needs all of the fleet's nodes as ``nodes``.
+        """
+        section = self._located(nodes)[2]
+        answers = self._of_all if section < 0 else self._known[section].answers
         key = (question, id(nodes), *about)
-        known = self._known.get(key)
+        known = answers.get(key)
         if known is None:
-            known = self._known[key] = nodes, find()
+            known = answers[key] = nodes, find()
         answer: Answer = known[1]  # type: ignore[assignment]
         return answer
+
+    def recalled(self, question: str, nodes: tuple[GpuNode, ...], about: tuple[object, ...]) -> Any:
+        """Return the answer of :meth:`once`; None if it is not known yet."""
+        section = self._located(nodes)[2]
+        known = (self._of_all if section < 0 else self._known[section].answers).get((question, id(nodes), *about))
+        return None if known is None else known[1]
 
     def take(
         self, nodes: tuple[GpuNode, ...], shape: ReplicaShape, replicas: int, need: HostNeed = NO_HOST_NEED
@@ -104,40 +219,205 @@ class Ledger:
         """
         if replicas <= 0:
             return self
-        free, hosts, left, gpus = dict(self.free), dict(self.hosts), shape.pods_of(replicas), shape.gpus_per_pod
-        roomy = [node for node in nodes if free[node.account] >= gpus]
+        left, gpus = shape.pods_of(replicas), shape.gpus_per_pod
+        free, hosts = dict[Spot, int](), dict[Spot, HostRoom]()
         # The node with the fewest free GPUs keeps that rank while it is filled, so one ordered pass is enough.
-        for node in sorted(roomy, key=lambda node: (self.free[node.account], node.account)):
-            taken = min(left, self._room_on(node, gpus, need))
-            if taken == 0:
-                continue
-            free[node.account] -= taken * gpus
-            if node.name in hosts:
-                hosts[node.name] = hosts[node.name].without(need, taken)
+        for each in merge(*(self._ordered(part, gpus, need) for part in self._parts_of(nodes))):
+            taken = min(left, each.pods)
+            free[each.spot] = each.free - taken * gpus
+            section, block, position = each.spot
+            host = self.blocks[section][block].hosts[position]
+            if host is not None:
+                hosts[each.spot] = host.without(need, taken)
             left -= taken
             if left == 0:
-                return Ledger(free, hosts, self.quota)
+                return self._changed(free, hosts)
         raise ValueError(f"over-committed: {replicas} replicas of {shape.gpus} GPUs, room for fewer")
+
+    def with_amounts(self, free: Mapping[str, int], hosts: Mapping[str, HostRoom]) -> Ledger:
+        """Return the ledger with other amounts of GPUs on these accounts, and of other resources on these nodes.
+
+        Raises:
+            KeyError: the ledger has no such account or node.
+        """
+        spots, homes = self.grid.spots, self.grid.homes
+        return self._changed(
+            {spots[account]: gpus for account, gpus in free.items()},
+            {homes[name]: room for name, room in hosts.items()},
+        )
 
     def without_quota(self) -> Ledger:
         """Return a ledger with the same GPUs and no quotas."""
         return replace(self, quota={})
 
+    def _changed(self, free: Mapping[Spot, int], hosts: Mapping[Spot, HostRoom]) -> Ledger:
+        if not free and not hosts:
+            return self
+        sections, known = list(self.blocks), list(self._known)
+        for section in {section for section, _, _ in chain(free, hosts)}:
+            blocks, answers = list(sections[section]), list(known[section].blocks)
+            for block in {each for among, each, _ in chain(free, hosts) if among == section}:
+                blocks[block] = self._changed_block(section, block, free, hosts)
+                answers[block] = {}
+            sections[section], known[section] = tuple(blocks), _Known({}, tuple(answers))
+        return Ledger(self.grid, tuple(sections), self.quota, self._parts, tuple(known), {})
+
+    def _changed_block(
+        self, section: int, block: int, free: Mapping[Spot, int], hosts: Mapping[Spot, HostRoom]
+    ) -> _Block:
+        before, names = self.blocks[section][block], self.grid.names[section][block]
+        gpus, rooms = list(before.free), list(before.hosts)
+        for (among, where, position), amount in free.items():
+            if (among, where) == (section, block):
+                gpus[position] = amount
+        for (among, where, position), room in hosts.items():
+            if (among, where) == (section, block):
+                rooms = [room if name == names[position] else each for name, each in zip(names, rooms, strict=True)]
+        return _Block(tuple(gpus), tuple(rooms))
+
+    def _parts_of(self, nodes: tuple[GpuNode, ...]) -> tuple[_Part, ...]:
+        return self._located(nodes)[1]
+
+    def _located(self, nodes: tuple[GpuNode, ...]) -> tuple[tuple[GpuNode, ...], tuple[_Part, ...], int]:
+        found = self._parts.get(id(nodes))
+        if found is None:
+            found = self._parts[id(nodes)] = _located(nodes, self.grid.spots)
+        return found
+
     def _count_room(self, nodes: tuple[GpuNode, ...], shape: ReplicaShape, need: HostNeed, enough: int | None) -> int:
-        pods, free, gpus = 0, self.free, shape.gpus_per_pod
+        pods, gpus = 0, shape.gpus_per_pod
         most = None if enough is None else shape.pods_of(enough)
-        for node in nodes:
-            if free[node.account] < gpus:
-                continue
-            pods += self._room_on(node, gpus, need)
+        for part in self._parts_of(nodes):
+            pods += self._pods_on(part, gpus, need)
             if most is not None and pods >= most:
                 return shape.replicas_of(most)
         return shape.replicas_of(pods)
 
-    def _room_on(self, node: GpuNode, gpus: int, need: HostNeed) -> int:
-        by_gpus = self.free[node.account] // gpus
-        host = self.hosts.get(node.name) if by_gpus else None
-        return by_gpus if host is None else host.takes(need, by_gpus)
+    def _pods_on(self, part: _Part, gpus: int, need: HostNeed) -> int:
+        known, key = self._known[part.section].blocks[part.block], (part.mask, gpus, need)
+        pods = known.get(key)
+        if pods is None:
+            block = self.blocks[part.section][part.block]
+            pods = known[key] = sum(
+                _room_on(block, position, gpus, need) for position in part.positions if block.free[position] >= gpus
+            )
+        return pods  # type: ignore[return-value] # what this key has
+
+    def _largest_of(self, part: _Part) -> int:
+        known = self._known[part.section].blocks[part.block]
+        most = known.get((part.mask,))
+        if most is None:
+            free = self.blocks[part.section][part.block].free
+            most = known[part.mask,] = max(free[position] for position in part.positions)
+        return most  # type: ignore[return-value] # what this key has
+
+    def _ordered(self, part: _Part, gpus: int, need: HostNeed) -> list[_Ordered]:
+        if not self._pods_on(part, gpus, need):
+            return []
+        block, accounts = self.blocks[part.section][part.block], self.grid.accounts[part.section][part.block]
+        return sorted(
+            _Ordered(block.free[position], accounts[position], (part.section, part.block, position), pods)
+            for position in part.positions
+            if block.free[position] >= gpus and (pods := _room_on(block, position, gpus, need))
+        )
+
+
+def _room_on(block: _Block, position: int, gpus: int, need: HostNeed) -> int:
+    by_gpus, host = block.free[position] // gpus, block.hosts[position]
+    return by_gpus if host is None else host.takes(need, by_gpus)
+
+
+def _sections(fleet: Fleet) -> list[list[list[int]]]:
+    """Return the indexes of the entries of each node, divided by the GPU types of the node."""
+    by_name: dict[str, list[int]] = {}
+    for index, node in enumerate(fleet.nodes):
+        by_name.setdefault(node.name, []).append(index)
+    found: dict[tuple[str, ...], list[list[int]]] = {}
+    for entries in by_name.values():
+        types = {fleet.nodes[index].gpu.name for index in entries}
+        found.setdefault(tuple(sorted(types)), []).append(entries)
+    return list(found.values())
+
+
+def _divided(nodes: Sequence[list[int]]) -> Iterator[tuple[int, ...]]:
+    block: list[int] = []
+    for entries in nodes:
+        block += entries
+        if len(block) >= BLOCK:
+            yield tuple(block)
+            block = []
+    if block:
+        yield tuple(block)
+
+
+def _block_of(nodes: Sequence[GpuNode]) -> _Block:
+    free = tuple([node.free for node in nodes])
+    return _Block(free, tuple([node.host_free if node.host_free.is_bounded else None for node in nodes]))
+
+
+def _anew(grid: Grid, blocks: _Blocks, quota: Quotas) -> Ledger:
+    known = tuple(_Known({}, tuple({} for _ in section)) for section in blocks)
+    return Ledger(grid, blocks, quota, {}, known, {})
+
+
+def _located(
+    nodes: tuple[GpuNode, ...], spots: Mapping[str, Spot]
+) -> tuple[tuple[GpuNode, ...], tuple[_Part, ...], int]:
+    positions: dict[tuple[int, int], list[int]] = {}
+    for node in nodes:
+        section, block, position = spots[node.account]
+        positions.setdefault((section, block), []).append(position)
+    parts = [
+        _Part(section, block, sum(1 << each for each in those), tuple(those))
+        for (section, block), those in positions.items()
+    ]
+    sections = {part.section for part in parts}
+    return nodes, tuple(parts), sections.pop() if len(sections) == 1 else -1
+
+
+class _Free(Mapping[str, int]):
+    """The GPUs of a ledger by account."""
+
+    __slots__ = ("_blocks", "_grid")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._grid, self._blocks = ledger.grid, ledger.blocks
+
+    def __getitem__(self, account: str) -> int:
+        section, block, position = self._grid.spots[account]
+        return self._blocks[section][block].free[position]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._grid.spots)
+
+    def __len__(self) -> int:
+        return len(self._grid.spots)
+
+
+class _Hosts(Mapping[str, HostRoom]):
+    """The other resources of a ledger by the name of a node. A node that reports none is not in it."""
+
+    __slots__ = ("_blocks", "_grid")
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._grid, self._blocks = ledger.grid, ledger.blocks
+
+    def __getitem__(self, name: str) -> HostRoom:
+        section, block, position = self._grid.homes[name]
+        found = self._blocks[section][block].hosts[position]
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, spot in self._grid.homes.items() if self._at(spot) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _at(self, spot: Spot) -> HostRoom | None:
+        section, block, position = spot
+        return self._blocks[section][block].hosts[position]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,37 +441,54 @@ class Taken:
         return self._applied(ledger, -1)
 
     def _applied(self, ledger: Ledger, sign: int) -> Ledger:
-        free, hosts = dict(ledger.free), dict(ledger.hosts)
-        for account, gpus in self.gpus.items():
-            free[account] += sign * gpus
-        for name, room in self.hosts.items():
-            cpu, memory, pods = (-sign * (each or 0) for each in (room.cpu_millis, room.memory_bytes, room.pods))
-            hosts[name] = hosts[name].less(cpu, memory, pods, times(room.others or (), -sign))
-        quota = {namespace: dict(limits) for namespace, limits in ledger.quota.items()}
-        for namespace, limits in self.quota.items():
-            for resource, amount in limits.items():
-                quota[namespace][resource] += sign * amount
-        return Ledger(free, hosts, quota)
+        free, hosts = ledger.free, ledger.hosts
+        after = ledger.with_amounts(
+            {account: free[account] + sign * gpus for account, gpus in self.gpus.items()},
+            {name: _plus(hosts[name], room, sign) for name, room in self.hosts.items()},
+        )
+        if not self.quota:
+            return after
+        changed = {
+            namespace: {**ledger.quota[namespace], **_summed(ledger.quota[namespace], amounts, sign)}
+            for namespace, amounts in self.quota.items()
+        }
+        return replace(after, quota={**ledger.quota, **changed})
 
 
-def taken_between(before: Ledger, left: Ledger, nodes: Iterable[GpuNode] | None = None) -> Taken | None:
+def _plus(room: HostRoom, other: HostRoom, sign: int) -> HostRoom:
+    cpu, memory, pods = (-sign * (each or 0) for each in (other.cpu_millis, other.memory_bytes, other.pods))
+    return room.less(cpu, memory, pods, times(other.others or (), -sign))
+
+
+def _summed(left: Mapping[str, int], amounts: Mapping[str, int], sign: int) -> dict[str, int]:
+    return {resource: left[resource] + sign * amount for resource, amount in amounts.items()}
+
+
+def taken_between(before: Ledger, left: Ledger) -> Taken | None:
     """Return what was taken from ``before`` so that ``left`` remained; None if nothing was taken.
 
-    ``nodes`` are those that resources may have been taken from; by default, all nodes of the ledgers.
+    One of them is made from the other, or both from a third one: they have the same nodes.
     """
     if left is before:
         return None
-    accounts, names = (before.free, before.hosts) if nodes is None else _known(before, tuple(nodes))
-    return Taken(
-        {each: before.free[each] - left.free[each] for each in accounts if before.free[each] != left.free[each]},
-        {name: before.hosts[name].above(now) for name in names if (now := left.hosts[name]) is not before.hosts[name]},
-        _quota_taken(before.quota, left.quota),
-    )
+    gpus, hosts = dict[str, int](), dict[str, HostRoom]()
+    for section, block in _unlike(before, left):
+        then, now = before.blocks[section][block], left.blocks[section][block]
+        accounts, names = before.grid.accounts[section][block], before.grid.names[section][block]
+        for position, account in enumerate(accounts):
+            if then.free[position] != now.free[position]:
+                gpus[account] = then.free[position] - now.free[position]
+            room, rest = then.hosts[position], now.hosts[position]
+            if room is not None and rest is not None and rest is not room:
+                hosts[names[position]] = room.above(rest)
+    return Taken(gpus, hosts, _quota_taken(before.quota, left.quota))
 
 
-def _known(ledger: Ledger, nodes: tuple[GpuNode, ...]) -> tuple[Iterable[str], Iterable[str]]:
-    """Return the nodes' accounts of GPUs, and the names of those with other resources in the ledger."""
-    return [node.account for node in nodes], {node.name: None for node in nodes if node.name in ledger.hosts}
+def _unlike(before: Ledger, left: Ledger) -> Iterator[tuple[int, int]]:
+    """Yield the section and the index of each block that the ledgers do not share."""
+    for section, (then, now) in enumerate(zip(before.blocks, left.blocks, strict=True)):
+        if then is not now:
+            yield from ((section, block) for block in range(len(then)) if then[block] is not now[block])
 
 
 def _quota_taken(before: Quotas, left: Quotas) -> Quotas:

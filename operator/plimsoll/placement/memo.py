@@ -29,7 +29,7 @@ class LastPass:
     def __init__(self) -> None:
         self._answers: dict[ObjectKey, dict[str, tuple[tuple[object, ...], Any]]] = {}
         self._seen: tuple[Fleet, Layout] | None = None
-        self._emptied: tuple[Layout, Fleet] | None = None
+        self._of_layout: dict[str, tuple[Layout, Any]] = {}
         self._values: dict[str, Any] = {}
 
     def __len__(self) -> int:
@@ -45,10 +45,16 @@ class LastPass:
 
     def emptied(self, fleet: Fleet) -> Fleet:
         """Return the fleet with nothing running: the same Python object as before while the layout is equal."""
+        return self.of_layout("emptied", fleet, lambda: fleet.emptied)
+
+    def of_layout(self, name: str, fleet: Fleet, find: Callable[[], Answer]) -> Answer:
+        """Return what follows from the layout of a fleet: the same Python object as before while that is equal."""
         layout = self.layout(fleet)
-        if self._emptied is None or self._emptied[0] is not layout:
-            self._emptied = layout, fleet.emptied
-        return self._emptied[1]
+        known = self._of_layout.get(name)
+        if known is None or known[0] is not layout:
+            known = self._of_layout[name] = layout, find()
+        answer: Answer = known[1]
+        return answer
 
     def same(self, name: str, value: Answer) -> Answer:
         """Return the last value of that name while it is equal, so that comparing it is quick."""

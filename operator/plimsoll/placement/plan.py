@@ -22,7 +22,7 @@ from plimsoll.placement.advice.suggestions import Relatives, Suggester, no_relat
 from plimsoll.placement.demands.demand import Demand, with_spot_limits
 from plimsoll.placement.demands.pools import Decision, Pool, Tenant
 from plimsoll.placement.demands.promises import keep, promise_of_unplanned, promises_to
-from plimsoll.placement.ledger import Ledger, Quotas
+from plimsoll.placement.ledger import Grid, Ledger, Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver, Stock
 from plimsoll.placement.transition.answers import answers, remembered_demand
@@ -74,11 +74,12 @@ def stock_for(
 ) -> Stock:
     """Return what is left for these demands after all earlier decisions have their GPUs.
 
-    If it is equal to that of the last pass, it has the same mappings, so that comparing awards with the last ones is
+    If it is equal to that of the last pass, it has the same amounts, so that comparing awards with the last ones is
     quick. Its cached answers are new: they are about nodes, which each pass reads anew.
     """
     promises = [promise_of_unplanned(pool, fleet) for pool in unplanned]
     for demand in demands:
         promises += promises_to(demand.tenant, fleet)
-    ledger = keep(promises, Ledger.of(fleet, with_spot_limits(quotas or {}, demands)))
-    return Stock(fleet, Ledger(*memo.last.same("stock", (ledger.free, ledger.hosts, ledger.quota))))
+    limits = with_spot_limits(quotas or {}, demands)
+    ledger = keep(promises, Ledger.of(fleet, limits, memo.last.of_layout("grid", fleet, lambda: Grid.of(fleet))))
+    return Stock(fleet, memo.last.same("stock", ledger.read_anew()).read_anew())

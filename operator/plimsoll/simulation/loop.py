@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Final
 
+from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
@@ -37,7 +38,7 @@ from plimsoll.simulation.fleet import Replica, Stage
 from plimsoll.simulation.run import ReplicaKind
 from plimsoll.simulation.values import Sample
 
-_NOTHING = Ledger({})
+_NOTHING = Ledger.of(Fleet())
 
 
 _POOL: Final = "pool"

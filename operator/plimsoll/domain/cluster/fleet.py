@@ -214,6 +214,13 @@ class Fleet:
         """Return the type's nodes on which the pods may run."""
         return self.once(("accepting", gpu_type, where), lambda: self._find_accepting(gpu_type, where))
 
+    def accepting_unhealthy(self, gpu_type: str, where: Where) -> tuple[GpuNode, ...]:
+        """Return those of these nodes with GPUs that are unhealthy."""
+        return self.once(
+            ("accepting, unhealthy", gpu_type, where),
+            lambda: tuple(node for node in self.accepting(gpu_type, where) if node.unhealthy),
+        )
+
     def most_gpus(self, gpu_type: str, where: Where) -> int | None:
         """Return the most GPUs that one engine can have on one of those nodes; None without a node.
 

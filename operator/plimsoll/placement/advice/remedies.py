@@ -56,7 +56,8 @@ class Adviser:
     def empty_ledger(self) -> Ledger:
         """The ledger of the empty fleet. It is equal for every request, and is made only when a remedy is needed."""
         if self._empty is None:
-            self._empty = Ledger.of(self.emptied)
+            known = self.memo.last.of_layout("empty ledger", self.fleet, lambda: Ledger.of(self.emptied))
+            self._empty = known.read_anew()
         return self._empty
 
     @property

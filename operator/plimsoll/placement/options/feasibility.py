@@ -36,7 +36,6 @@ from plimsoll.placement.options.candidates import Candidate, candidates
 from plimsoll.placement.options.divisibility import replica_refusal
 from plimsoll.placement.options.nodes import (
     admission_refusal,
-    eligible_nodes,
     host_of,
     host_refusal,
     most_gpus,
@@ -292,8 +291,7 @@ def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Reje
         return _rejection(candidate, *ruled_out(request, fleet, candidate.gpu.name))
     gpus = candidate.target.split.shape.gpus_per_pod
     if largest < gpus:
-        nodes = eligible_nodes(request, fleet, candidate.gpu.name)
-        unhealthy = unhealthy_here(nodes, gpus, lambda node: node.allocatable)
+        unhealthy = unhealthy_here(request, fleet, candidate.gpu.name, gpus, lambda node: node.allocatable)
         return _rejection(candidate, Reason.NODE_TOO_SMALL, (("gpus", gpus), ("largest", largest), *unhealthy))
     return None
 

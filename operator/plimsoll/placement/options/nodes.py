@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Toleration, Where, untolerated
@@ -74,10 +74,13 @@ def _kept_off(fleet: Fleet, gpu_type: str, asked: Where) -> Numbers:
     return ("taint", taint.words), ("tainted", count)
 
 
-def unhealthy_here(nodes: Iterable[GpuNode], gpus: int, free: Callable[[GpuNode], int]) -> Numbers:
-    """Return the first node that would have so many GPUs if all of them worked, and how many do not; else nothing."""
-    for node in nodes:
-        if node.unhealthy and free(node) + node.unhealthy >= gpus and not (node.gpu.is_slice and gpus > 1):
+def unhealthy_here(request: Request, fleet: Fleet, gpu_type: str, gpus: int, free: Callable[[GpuNode], int]) -> Numbers:
+    """Return the first node that would have so many GPUs if all of them worked, and how many do not; else nothing.
+
+    ``free`` counts the GPUs of a node. Only the type's nodes on which the request's pods may run count.
+    """
+    for node in fleet.accepting_unhealthy(gpu_type, where(request)):
+        if free(node) + node.unhealthy >= gpus and not (node.gpu.is_slice and gpus > 1):
             return ("unhealthy", node.unhealthy), ("node", node.name)
     return ()
 

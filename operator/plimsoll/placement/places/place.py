@@ -7,14 +7,24 @@ A place where one replica fits for sure is found faster, without reasons for oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import HostNeed, HostRoom, is_in_bytes
 from plimsoll.domain.cluster.quota_accounts import resource_in, spot_account
 from plimsoll.domain.decisions.latency import Performance
-from plimsoll.domain.decisions.outcomes import Fit, Option, Outcome, Placed, Rejection, Split, Unplaceable
+from plimsoll.domain.decisions.outcomes import (
+    Fit,
+    Option,
+    Outcome,
+    Placed,
+    Rejection,
+    ReplicaShape,
+    Split,
+    Unplaceable,
+)
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.public_words import Numbers, Reason
@@ -31,25 +41,66 @@ from plimsoll.placement.options.nodes import eligible_nodes, host_need, unhealth
 from plimsoll.placement.options.verdicts import NO_PRICE, Options, options, preference_at, rank
 from plimsoll.placement.places.warnings import warnings_for
 
+Place = tuple[str, Split]
+"""A GPU type and a split."""
+
 Rooms = Sequence[tuple[int | None, int | None, str]]
 """For every node with free GPUs, the total and the free amount of one resource, and the node's name. None: the node
 does not report it."""
 
 
+class Footprint(NamedTuple):
+    """The nodes on which the pods of one replica may run, its shape, and what each pod requests other than GPUs."""
+
+    nodes: tuple[GpuNode, ...]
+    shape: ReplicaShape
+    need: HostNeed
+
+
+def footprint(request: Request, cut: Option | Candidate, fleet: Fleet) -> Footprint:
+    """Return the footprint of a replica of the request at a place."""
+    return Footprint(eligible_nodes(request, fleet, cut.gpu.name), cut.split.shape, host_need(request, cut))
+
+
+def _footprints(request: Request, judged: Options, fleet: Fleet) -> tuple[Rejection | tuple[Option, Footprint], ...]:
+    """Return all verdicts, the options with their footprints. Requests that are alike share them."""
+    about = ("footprints", id(judged), request.sites, request.stated_host)
+    found = (
+        each if isinstance(each, Rejection) else (each, footprint(request, each, fleet)) for each in judged.verdicts
+    )
+    return fleet.once(about, lambda: (judged, tuple(found)))[1]  # kept, so that no other options get their id
+
+
+def options_with_room(request: Request, judged: Options, fleet: Fleet, ledger: Ledger) -> Mapping[Place, Option]:
+    """Return the options with room for one replica, by GPU type and split. Requests that are alike share the answer."""
+
+    def found() -> tuple[Options, Mapping[Place, Option]]:
+        one = request.with_replicas(1)
+        places = [each for each in _footprints(request, judged, fleet) if not isinstance(each, Rejection)]
+        return judged, {
+            option.target.place: option for option, there in places if _room(one, option, there, ledger) > 0
+        }
+
+    about = (id(judged), request.sites, request.stated_host, *_quota_basis(request, ledger))
+    return ledger.once("options with room", fleet.nodes, about, found)[1]
+
+
 def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
     """Return the reason and its numbers."""
-    shape, gpus = choice.split.shape, choice.split.shape.gpus_per_pod
-    left = ledger.quota.get(request.key.namespace, {})
-    for resource, asked in short_in(left, use_at(request, choice)):
+    left = ledger.quota.get(request.key.namespace)
+    for resource, asked in short_in(left, use_at(request, choice)) if left else ():
         if resource == spot_account(request.key.name):
             price = exact_price(choice.hourly_price)
             return Reason.TOO_MANY_ON_SPOT, (("price", price), ("least", request.least_on_demand))
-        return Reason.QUOTA_EXCEEDED, _beyond_quota(resource, asked, left[resource])
-    nodes = eligible_nodes(request, fleet, choice.gpu.name)
-    largest, need = ledger.largest(nodes), host_need(request, choice)
+        return Reason.QUOTA_EXCEEDED, _beyond_quota(resource, asked, left[resource] if left else 0)
+    nodes, shape, need = footprint(request, choice, fleet)
+    largest, gpus = ledger.largest(nodes), shape.gpus_per_pod
     if largest < gpus or ledger.has_room(nodes, shape, need):
         unhealthy = ledger.once(
-            "unhealthy", nodes, (gpus,), lambda: unhealthy_here(nodes, gpus, lambda node: ledger.free[node.account])
+            "unhealthy",
+            nodes,
+            (gpus,),
+            lambda: unhealthy_here(request, fleet, choice.gpu.name, gpus, lambda node: ledger.free[node.account]),
         )
         return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", largest), *unhealthy)
     return ledger.once("besides GPUs", nodes, (gpus, need), lambda: _beside_gpus(need, ledger.hosts_with(nodes, gpus)))
@@ -124,23 +175,34 @@ def pick(
     fitting: list[tuple[Option, int]] = []
     unwanted: list[tuple[Option, int]] = []
     rejections: list[Rejection] = []
-    for verdict in judged.verdicts:
-        if isinstance(verdict, Rejection):
-            rejections.append(verdict)
+    is_limited = bool(ledger.quota.get(request.key.namespace))
+    about = (id(judged), request.sites, request.stated_host, *_quota_basis(request, ledger))
+    known: tuple[Options, Unplaceable] | None = ledger.recalled("refused", fleet.nodes, about)
+    if known is not None and request.replicas > 0 and not closed:
+        return known[1]
+    for each in _footprints(request, judged, fleet):
+        if isinstance(each, Rejection):
+            rejections.append(each)
             continue
-        if is_closed(closed, verdict.gpu.name, verdict.split):
+        verdict, there = each
+        if closed and is_closed(closed, verdict.gpu.name, verdict.split):
             rejections.append(declined(verdict, Reason.LEFT_RECENTLY))
             continue
-        room = room_of(request, verdict, fleet, ledger)
+        room = _room(request, verdict, there, ledger)
         if room == 0 and request.replicas > 0:
-            rejections.append(taken(request, verdict, fleet, ledger))
+            rejections.append(_taken(request, verdict, there, fleet, ledger, is_limited=is_limited))
         else:
             (fitting if wants(verdict) else unwanted).append((verdict, min(room, request.replicas)))
     if not fitting:
-        return Unplaceable((*(_not_moved_to(choice) for choice, _ in unwanted), *rejections))
+        refused = Unplaceable((*(_not_moved_to(choice) for choice, _ in unwanted), *rejections))
+        if unwanted or closed or request.replicas == 0:
+            return refused
+        return ledger.once("refused", fleet.nodes, about, lambda: (judged, refused))[1]  # whatever is wanted
     best, replicas = min(fitting, key=lambda pair: (pair[0].doubts, -pair[1], *rank(pair[0])))
     others = [
-        _passed_over(choice, room, best, replicas) for choice, room in (*fitting, *unwanted) if choice is not best
+        _passed_over(choice, room, best, replicas, fleet)
+        for choice, room in (*fitting, *unwanted)
+        if choice is not best
     ]
     return Placed(
         choice=best,
@@ -194,9 +256,15 @@ def _kept_to_avoid_move(choice: Option, saved: Decimal, charge: Decimal) -> Reje
     return declined(choice, Reason.KEPT_TO_AVOID_MOVE, numbers)
 
 
-def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rejection:
+def _passed_over(choice: Option, room: int, best: Option, best_room: int, fleet: Fleet) -> Rejection:
     fewer = choice.doubts <= best.doubts and room != best_room
-    return _room_for_fewer(choice, room, best_room) if fewer else less_preferred(choice, best)
+    return _room_for_fewer(choice, room, best_room) if fewer else less_preferred_once(choice, best, fleet)
+
+
+def less_preferred_once(choice: Option, best: Option, fleet: Fleet) -> Rejection:
+    """Do the same as :func:`less_preferred`. All deployments of a pass with the same two options share the reason."""
+    about = ("less preferred", id(choice), id(best))
+    return fleet.once(about, lambda: (choice, best, less_preferred(choice, best)))[2]
 
 
 def less_preferred(choice: Option, best: Option) -> Rejection:
@@ -281,8 +349,11 @@ def _only_probably(choice: Option) -> Rejection:
 
 def room_of(request: Request, cut: Option | Candidate, fleet: Fleet, ledger: Ledger) -> int:
     """Return how many of the replicas have room with this split, on the type's nodes and in the namespace's quotas."""
-    nodes = eligible_nodes(request, fleet, cut.gpu.name)
-    room = ledger.room_for(nodes, cut.split.shape, host_need(request, cut), enough=max(1, request.replicas))
+    return _room(request, cut, footprint(request, cut, fleet), ledger)
+
+
+def _room(request: Request, cut: Option | Candidate, there: Footprint, ledger: Ledger) -> int:
+    room = ledger.room_for(there.nodes, there.shape, there.need, enough=max(1, request.replicas))
     admitted = quota_room(request, cut, ledger)
     return room if admitted is None else min(room, admitted)
 
@@ -301,18 +372,32 @@ def room_basis(request: Request, ledger: Ledger) -> tuple[object, ...]:
     quotas are included, because ledgers that differ in them share answers, and the class of pods, which decides the
     quotas that count them.
     """
-    quota = tuple(ledger.quota.get(request.key.namespace, {}).items())
     return (
         *(request.model, request.precision, request.engine),
-        *(request.sites, request.stated_host, quota, request.priority_class if quota else ""),
-        request.key if request.least_on_demand else None,
+        *(request.sites, request.stated_host, *_quota_basis(request, ledger)),
     )
+
+
+def _quota_basis(request: Request, ledger: Ledger) -> tuple[object, ...]:
+    quota = tuple(ledger.quota.get(request.key.namespace, {}).items())
+    own = (request.key, request.least_on_demand) if request.least_on_demand else ()
+    return quota, request.priority_class if quota else "", own
 
 
 def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rejection:
     """Return why a choice that fits has no room: it lacks quota, GPUs, or other resources of the nodes with GPUs."""
     reason, numbers = shortage(request, choice, fleet, ledger)
     return declined(choice, reason, numbers)
+
+
+def _taken(
+    request: Request, choice: Option, there: Footprint, fleet: Fleet, ledger: Ledger, *, is_limited: bool
+) -> Rejection:
+    """Do the same as :func:`taken`. Without a quota, all deployments with the same option share the reason."""
+    if is_limited:
+        return taken(request, choice, fleet, ledger)
+    about = (id(choice), there.need)
+    return ledger.once("taken", there.nodes, about, lambda: (choice, taken(request, choice, fleet, ledger)))[1]
 
 
 def _costs_more(choice: Option, best: Option) -> Rejection:

@@ -81,8 +81,8 @@ class _Queue:
     def patience(self) -> Mapping[int, Patience]:
         """Return the demands that may miss replicas. All others can have all their replicas together."""
         waiting = [index for level in self.posed.levels for index in level]
-        for _ in range(MOST_ROUNDS):
-            more = self._most_together(waiting)
+        for number in range(MOST_ROUNDS):
+            more = self._most_together(waiting, starts_low=number > 0)
             self.placed, waiting = [*self.placed, *waiting[:more]], waiting[more:]
             if not waiting:
                 return self.missing
@@ -90,14 +90,18 @@ class _Queue:
             self.missing[culprit] = self._fewest_missing(culprit), 0
         return self.missing | self._in_levels(set(waiting))
 
-    def _most_together(self, waiting: list[int]) -> int:
-        """Return how many of the next demands can have all their replicas together with those before them."""
+    def _most_together(self, waiting: list[int], *, starts_low: bool) -> int:
+        """Return how many of the next demands can have all their replicas together with those before them.
+
+        With ``starts_low``, small numbers are tried first: behind a demand that misses replicas, the next one mostly
+        misses some too.
+        """
         low, high = 0, len(waiting)
         while low < high:
-            middle = (low + high + 1) // 2
+            middle = min(2 * low + 1, high) if starts_low else (low + high + 1) // 2
             posed = self._with(waiting[:middle], {})
             if self.milp(Formulation(posed.problem, Aim(Goal.NOTHING, doubt=True)).programme) is None:
-                high = middle - 1
+                high, starts_low = middle - 1, False
             else:
                 low = middle
         return low

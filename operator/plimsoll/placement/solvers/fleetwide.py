@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.demand import Demand
@@ -162,13 +161,8 @@ class _Pass:
             award = Turn(demand, self.stock.fleet, own, share=share).take()
         except Exception as error:  # noqa: BLE001 - an error in one demand must not stop the plan of the others
             award = Award(demand, own, failure=error)
-        self.found[index] = award, taken_between(own, award.left, self._touched(award))
+        self.found[index] = award, taken_between(own, award.left)
         return award.left
-
-    def _touched(self, award: Award) -> Iterator[GpuNode]:
-        placed = (*award.granted, *(placed for _, placed in award.moved))
-        for gpu_type in {each.choice.gpu.name for each in placed}:
-            yield from self.stock.fleet.of_type(gpu_type)
 
 
 def _with_parts(parts: Sequence[Part], ledger: Ledger) -> Ledger:

@@ -99,6 +99,7 @@ class _Packer:
 
     def __init__(self, decided: Decided, ledger: Ledger) -> None:
         self.decided, self.ledger = decided, ledger
+        self.booked: list[GpuNode] = []
         self.free = dict(ledger.free)
         self.hosts = dict(ledger.hosts)
         self.parts = [dict(share.parts) for share in decided.shares]
@@ -145,6 +146,9 @@ class _Packer:
         if node.name in self.hosts:
             self.hosts[node.name] = self.hosts[node.name].without(part.need, replicas)
         part.nodes.append((node, replicas))
+        self.booked.append(node)
 
     def left(self) -> Ledger:
-        return Ledger(self.free, self.hosts, self.ledger.quota)
+        free = {node.account: self.free[node.account] for node in self.booked}
+        hosts = {node.name: self.hosts[node.name] for node in self.booked if node.name in self.hosts}
+        return self.ledger.with_amounts(free, hosts)

@@ -157,6 +157,7 @@ class _Poser:
         self.fleet, self.ledger = fleet, ledger
         self.sets: dict[str, dict[int, tuple[GpuNode, ...]]] = defaultdict(dict)
         self.quotas: dict[tuple[str, str], int] = {}
+        self.known: dict[tuple[object, ...], list[Option]] = {}
 
     def pose(self, demands: Mapping[int, Demand]) -> Posed:
         alike: dict[tuple[object, ...], list[int]] = {}
@@ -203,11 +204,14 @@ class _Poser:
 
     def _open(self, demand: Demand) -> list[tuple[int, Option]]:
         """Return the open options of every size, each with the index of its size."""
-        return [
-            (size, option)
-            for size, way in enumerate(demand.ways)
-            for option in open_options(way, self.fleet, self.ledger)
-        ]
+        return [(size, option) for size, way in enumerate(demand.ways) for option in self._open_options(way)]
+
+    def _open_options(self, demand: Demand) -> list[Option]:
+        """Return the open options. Demands that differ in nothing but the number of replicas share them."""
+        about = (id(demand.options), demand.request.sites, demand.request.stated_host, demand.excluded)
+        if about not in self.known:
+            self.known[about] = open_options(demand, self.fleet, self.ledger)
+        return self.known[about]
 
     def _grouped(self) -> tuple[dict[int, tuple[int, ...]], list[tuple[GpuNode, ...]]]:
         """Divide the nodes by the sets that hold them. Return each set's groups by its id, and each group's nodes."""

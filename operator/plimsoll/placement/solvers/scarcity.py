@@ -11,7 +11,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.units import exact_price
 from plimsoll.placement.options.verdicts import rank
-from plimsoll.placement.places.place import declined, less_preferred, room_of
+from plimsoll.placement.places.place import declined, less_preferred_once, options_with_room
 from plimsoll.placement.solvers.protocol import Award, Stock
 
 
@@ -62,17 +62,15 @@ def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
         return award
     if not any(each.reason is Reason.GPUS_TAKEN for each in award.rejections):
         return award
-    best, one = award.granted[0].choice, award.demand.request.with_replicas(1)
-    options = {each.target.place: each for each in award.demand.options.verdicts if isinstance(each, Option)}
+    best = award.granted[0].choice
+    had_room = options_with_room(award.demand.request, award.demand.options, stock.fleet, stock.ledger)
 
     def real(rejection: Rejection) -> Rejection:
-        option = options.get((rejection.gpu_type, rejection.split))
+        option = had_room.get((rejection.gpu_type, rejection.split))
         if rejection.reason is not Reason.GPUS_TAKEN or option is None:
             return rejection
-        if room_of(one, option, stock.fleet, stock.ledger) <= 0:
-            return rejection
         if (option.doubts, rank(option)) > (best.doubts, rank(best)):
-            return less_preferred(option, best)
+            return less_preferred_once(option, best, stock.fleet)
         gain = others.most(option.gpu.name, award.demand.request.key)
         if gain is None or (gain.saved is not None and gain.saved <= 0):
             return rejection  # nobody gains: the replicas were placed there for another reason
