@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from decimal import Decimal
 from fractions import Fraction
 
@@ -215,3 +216,19 @@ def test_a_name_given_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(ValueError, match="names a GPU type twice: h100-sxm-80gb"):
         catalog.load_gpu_types.__wrapped__()
+
+
+class Name(str):
+    """A text of which one can say whether something still holds it."""
+
+    __slots__ = ("__weakref__",)
+
+
+def test_names_that_the_catalogue_does_not_have_are_not_kept() -> None:
+    """Tenants write them, and an operator runs for months."""
+    name = Name("nobody/knows-this")
+    held = weakref.ref(name)
+    assert catalog.load_model_facts(name) is None
+    assert catalog.other_checkpoints(name) == ()
+    del name
+    assert held() is None

@@ -2,23 +2,14 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from plimsoll.adapters import garbage
 from plimsoll.adapters.garbage import give_back_free_memory
 
 HOLES = 2000
 HOLE_BYTES = 32 * 1024
-
-
-@pytest.fixture(autouse=True)
-def looked_up_anew() -> Iterator[None]:
-    garbage._malloc_trim.cache_clear()  # noqa: SLF001 - another test may have replaced the C library
-    yield
-    garbage._malloc_trim.cache_clear()  # noqa: SLF001 - same
 
 
 def resident_bytes() -> int:

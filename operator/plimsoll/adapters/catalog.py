@@ -53,38 +53,41 @@ def load_gpu_types() -> tuple[GpuType, ...]:
     return types
 
 
-@cache
 def load_model_facts(name: str) -> ModelFacts | None:
     """Return the facts of one model by its exact name on the Hub; None if the catalogue does not have it."""
+    return _catalogued(name) if name in _models() else None
+
+
+@cache
+def _catalogued(name: str) -> ModelFacts:
     # The readers of configurations are most of a command's imports. Lists of names and of GPUs do not need them.
     from plimsoll.facts.models.config_json import read_model_facts  # noqa: PLC0415
 
-    entry = _models().get(name)
-    if entry is None:
-        return None
+    entry = _models()[name]
     return read_model_facts(
         name, _config(entry), revision=None, source=FactsSource.CATALOG, parameters=entry.get("parameters")
     )
 
 
-@cache
 def catalogued_models() -> tuple[str, ...]:
     """Return the names of all catalogued models, sorted."""
     return tuple(sorted(_models()))
 
 
-@cache
 def other_checkpoints(name: str) -> tuple[ModelFacts, ...]:
     """Return the catalogued quantized checkpoints of the same model, sorted; empty if the name is not known.
 
     Checkpoints of one model share their name up to the publisher and the words for the number format. Their sizes must
     be equal too.
     """
-    own = load_model_facts(name)
-    if own is None:
-        return ()
+    return _quantized_namesakes(name) if name in _models() else ()
+
+
+@cache
+def _quantized_namesakes(name: str) -> tuple[ModelFacts, ...]:
+    own = _catalogued(name)
     namesakes = (each for each in catalogued_models() if each != name and model_title(each) == model_title(name))
-    found = (facts for each in namesakes if (facts := load_model_facts(each)) is not None)
+    found = map(_catalogued, namesakes)
     return tuple(facts for facts in found if facts.checkpoint.precision.is_quantized and _sizes(facts) == _sizes(own))
 
 

@@ -17,7 +17,6 @@ import gc
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 from pydantic_core import from_json
@@ -63,12 +62,9 @@ def read_json(text: str | bytes) -> Any:
 
 
 def give_back_free_memory() -> bool:
-    """Give freed memory back. Whether some was given back; False if the C library has no such function."""
-    trim = _malloc_trim()
+    """Give freed memory back. Whether some was given back; False if the C library has no such function.
+
+    Source: ``malloc_trim`` of glibc (https://man7.org/linux/man-pages/man3/malloc_trim.3.html).
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
     return trim is not None and bool(trim(0))
-
-
-@cache
-def _malloc_trim() -> Any:
-    """``malloc_trim`` of glibc (https://man7.org/linux/man-pages/man3/malloc_trim.3.html); None elsewhere."""
-    return getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -110,7 +109,6 @@ def matches(value: Any, pattern: Any) -> bool:
     return _compiled(pattern).search(value) is not None
 
 
-@lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
     """RE2's classes are ASCII, and its ``$`` matches at the end alone, not before a last line break."""
     parts = re.findall(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\\[]", pattern, re.DOTALL)

@@ -16,7 +16,7 @@ from plimsoll.domain.errors import InvalidInput
 _FIELDS = "minute (0-59), hour (0-23), day of the month (1-31), month (1-12 or jan-dec), weekday (0-7 or sun-sat)"
 
 REMEMBERED = 1024
-"""Schedules and zones that are kept ready. Most clusters have a handful."""
+"""Schedules that are kept ready. Most clusters have a handful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,6 @@ def _wrong_field(schedule: str) -> str:
     return ""
 
 
-@lru_cache(REMEMBERED)
 def _zone(name: str) -> ZoneInfo | None:
     """Return a time zone; None if the database has none of this name, but perhaps a folder."""
     try:

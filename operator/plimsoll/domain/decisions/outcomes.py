@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType
@@ -90,7 +89,6 @@ class Split(NamedTuple):
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
     @property
-    @lru_cache(maxsize=256)  # noqa: B019 - it keeps a few small values
     def shape(self) -> ReplicaShape:
         """The pods that its GPUs are divided among: one pod has all of them."""
         return ReplicaShape(1, self.gpus)

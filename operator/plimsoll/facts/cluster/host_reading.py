@@ -44,7 +44,6 @@ def pod_need(pod: Body) -> HostNeed:
     return HostNeed(needed(spec, "cpu", 1000), needed(spec, "memory", 1), others)
 
 
-@lru_cache(maxsize=1024)
 def is_other(resource: str) -> bool:
     """Whether a resource is neither CPU, memory or pods nor GPUs, so that only its amount counts."""
     return resource not in _CORE and not is_gpu_resource(resource)
