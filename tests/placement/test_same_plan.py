@@ -41,9 +41,7 @@ def test_another_process_on_a_busy_machine_makes_the_same_plan(known: str, hash_
     with _busy_machine():
         environment = os.environ | {"PYTHONHASHSEED": str(hash_seed)}
         command = [sys.executable, "-m", "tests.placement.world_of_one_plan", str(hash_seed)]
-        made = subprocess.run(  # noqa: S603 - our own program
-            command, env=environment, check=True, stdout=subprocess.PIPE, text=True
-        )
+        made = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
     assert made.stdout == known
 
 
@@ -52,6 +50,6 @@ def _busy_machine() -> Iterator[None]:
     """Keep every core busy with a process that counts nothing."""
     with ExitStack() as stack:
         for _ in range(os.cpu_count() or 1):
-            busy = stack.enter_context(subprocess.Popen([sys.executable, "-c", BUSY]))  # noqa: S603 - our own words
+            busy = stack.enter_context(subprocess.Popen([sys.executable, "-c", BUSY]))  # noqa: S603 - a constant
             stack.callback(busy.kill)
         yield
