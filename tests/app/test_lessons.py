@@ -10,17 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.decision.lessons import CommonLessons, Contribution, contribution, lessons, teaches_others
-from plimsoll.domain.decisions.observations import Correction, Observation, Seen, Witness
-from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split
+from plimsoll.decision.lessons import CommonLessons, Contribution, contribution, lessons, speed_factor, teaches_others
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.observations import Correction, EngineKind, MeasuredSpeed, Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Option, Split
 from plimsoll.domain.decisions.terms import OWN, Teacher
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.requests.serving import GpuConstraints, Request
 from plimsoll.domain.units import GIB
 from plimsoll.memory.calibration import OTHERS_BANDS
+from plimsoll.placement.demands.pools import SeenAnswers, pool_name
 from plimsoll.placement.options.feasibility import sized
+from plimsoll.placement.options.verdicts import options
+from plimsoll.placement.plan import plan
 from plimsoll.status.learned_words import teacher_words
-from tests.support.planning import L4, gpu, request
+from tests.support.planning import H100, L4, fleet, gpu, node, pool, request, tenant
 
 ONE, SPEC = Split(1), "digest"
 HONEST = request()
@@ -178,3 +182,74 @@ def test_the_estimate_says_who_taught_it() -> None:
     assert after(corrections_from(("default", "sister", [near]))).taught_by == Teacher(names=("sister",))
     words = [teacher_words(each) for each in (OWN, Teacher(names=("b", "a")), Teacher(namespaces=3))]
     assert words == ["this deployment", "b, a", "3 other namespaces"]
+
+
+class TestMeasuredSpeeds:
+    """Times that engines report count for the next place, in steps, by the same rule of whom to believe."""
+
+    @staticmethod
+    def speeds(*others: tuple[str, str, float], spec: dict[str, Any] = PLAIN) -> dict[EngineKind, float]:
+        kind = HONEST.engine_kind(L4, ONE)
+        contributions = [
+            contribution(
+                ObjectKey(where, name),
+                SPEC,
+                (),
+                teaches=teaches_others(spec),
+                speeds=[MeasuredSpeed(kind, factor)],
+            )
+            for where, name, factor in others
+        ]
+        return dict(CommonLessons(contributions).speeds_of(HONEST.key, HONEST.model.name))
+
+    @pytest.mark.parametrize(
+        ("slowness", "factor"), [(1.0, 1), (0.9, 1), (1.11, 1), (1.2, 1.25), (1.5, 1.5625), (0.8, 0.8), (0.5, 0.512)]
+    )
+    def test_a_small_difference_does_not_count_and_a_large_one_in_steps(self, slowness: float, factor: float) -> None:
+        assert speed_factor(slowness) == pytest.approx(factor)
+
+    def test_the_own_namespace_comes_first_and_one_other_namespace_is_not_believed(self) -> None:
+        kind, own = HONEST.engine_kind(L4, ONE), HONEST.key.namespace
+        assert self.speeds(("far", "a", 3.0), ("far", "b", 3.0)) == {}
+        assert self.speeds(("far", "a", 1.25), ("off", "b", 1.25)) == {kind: 1.25}
+        assert self.speeds(("far", "a", 3.0), ("off", "b", 3.0), (own, "sister", 1.25)) == {kind: 1.25}
+        assert self.speeds((own, HONEST.key.name, 3.0)) == {}, "nobody teaches itself as another"
+        assert self.speeds((own, "sister", 3.0), spec={"engine": {"image": "mine"}}) == {}
+
+    def test_the_next_place_counts_with_the_measured_time_and_what_runs_stays(self) -> None:
+        slow = MeasuredSpeed(HONEST.engine_kind(L4, ONE), 2.0)
+        taught = replace(HONEST, speeds=(slow,))
+        where = fleet(node("l", L4, 4), node("h", H100, 4))
+        found = {
+            (each.gpu.name, each.split): each for each in options(taught, where).verdicts if isinstance(each, Option)
+        }
+        plain = {
+            (each.gpu.name, each.split): each for each in options(HONEST, where).verdicts if isinstance(each, Option)
+        }
+        for place, each in found.items():
+            before = plain[place].performance
+            assert each.performance is not None
+            assert before is not None
+            factor = 2.0 if place == (L4, ONE) else 1.0
+            assert each.performance.tpot_seconds == pytest.approx(factor * before.tpot_seconds)
+            assert each.performance.typical_ttft_seconds == pytest.approx(factor * before.typical_ttft_seconds)
+            assert each.performance.measured == factor
+        alone = plain[L4, ONE].performance
+        assert alone is not None
+        limit = 1.5 * alone.tpot_seconds
+        promised = replace(taught, slo=Slo(None, limit), constraints=GpuConstraints(max_per_replica=1))
+        (moved,) = plan([tenant(promised)], where)
+        assert {pool.gpu_type for pool in moved.pools} == {H100}
+        (stays,) = plan([tenant(promised, pool(L4))], fleet(node("l", L4, 4, held=1), node("h", H100, 4)))
+        assert {(each.gpu_type, each.state.value) for each in stays.pools} == {(L4, "Active")}
+        assert stays.outgrown is None
+
+    def test_engines_slower_than_their_band_are_named_with_both_figures(self) -> None:
+        where = fleet(node("l", L4, 4, held=1))
+        seen = SeenAnswers(100.0, pool_name(L4, ONE), 3.0)
+        (slow,) = plan([replace(tenant(HONEST, pool(L4)), answers=seen)], where)
+        assert any("300 % of the estimated time, and the error band ends at" in each for each in slow.warnings)
+        (usual,) = plan([replace(tenant(HONEST, pool(L4)), answers=replace(seen, slowness=1.05))], where)
+        assert not any("of the estimated time" in each for each in usual.warnings)
+        (other,) = plan([replace(tenant(HONEST, pool(L4)), answers=replace(seen, pool="another"))], where)
+        assert not any("of the estimated time" in each for each in other.warnings)

@@ -117,6 +117,27 @@ async def test_a_cheaper_place_is_proposed_where_people_decide(opened: Open) -> 
     assert reported["proposal"].startswith("Set spec.rebalancing.moves to Auto to move. The same load would cost 0.42 ")
 
 
+async def test_what_engines_measure_counts_for_the_next_deployment_like_it(opened: Open) -> None:
+    there = opened(l40s=4)
+    for name, model in {"slow": "Qwen/Qwen2.5-7B-Instruct", "honest": "Qwen/Qwen3-4B"}.items():
+        there.put(name, L40S, model={"name": model}, rebalancing=AUTO)
+    await there.settle()
+    serves(there, there.make()["slow"], LIGHT, slowness=1.6)
+    there.carry_out(list(there.make().values()))
+    for name, model in {"new": "Qwen/Qwen2.5-7B-Instruct", "other": "Qwen/Qwen3-4B"}.items():
+        there.put(name, L40S, model={"name": model}, created="04:00:00")
+    await there.settle()
+    made = there.make()
+    performance = {}
+    for name in ("slow", "new", "other", "honest"):
+        status = made[name].new_status
+        assert status is not None
+        performance[name] = status["placement"]["performance"]
+    assert [performance[name]["measuredPercent"] for name in ("slow", "new")] == [125, 125]
+    assert not any("measuredPercent" in performance[name] for name in ("honest", "other"))
+    assert live_part(made["slow"])["learned"]["tokenTimePercent"] == 132
+
+
 async def test_a_load_that_is_not_calm_stays(opened: Open) -> None:
     there = opened(h100=2)
     there.put("busy", H100, L4, rebalancing=AUTO)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from statistics import median_high
 from typing import Any
 
-from plimsoll.domain.decisions.observations import Correction, EngineKind, Observation, Seen, Witness
+from plimsoll.domain.decisions.observations import (
+    Correction,
+    EngineKind,
+    MeasuredSpeed,
+    Observation,
+    Seen,
+    Witness,
+)
 from plimsoll.domain.decisions.terms import Teacher
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.memory.calibration import corrections, representative
@@ -55,6 +64,7 @@ class Contribution:
 
     key: ObjectKey
     observations: tuple[Observation, ...]
+    speeds: tuple[MeasuredSpeed, ...] = ()
 
 
 def teaches_others(spec: Mapping[str, Any] | None) -> bool:
@@ -66,7 +76,19 @@ def teaches_others(spec: Mapping[str, Any] | None) -> bool:
     return not any(_member(spec or {}, path) for path in _CUSTOM_FIELDS)
 
 
-def contribution(key: ObjectKey, spec: str, seen: Iterable[Seen], *, teaches: bool) -> Contribution:
+SPEED_STEP = 1.25
+"""Measured speeds count in steps of this factor: a small difference changes no plan, and deployments whose engines are
+about as fast as estimated stay alike."""
+
+
+def speed_factor(slowness: float) -> float:
+    """Return what counts of the measured time of a token over the estimated one: a power of :data:`SPEED_STEP`."""
+    return float(SPEED_STEP ** round(math.log(slowness) / math.log(SPEED_STEP)))
+
+
+def contribution(
+    key: ObjectKey, spec: str, seen: Iterable[Seen], *, teaches: bool, speeds: Iterable[MeasuredSpeed] = ()
+) -> Contribution:
     """Return the observations of a deployment that count for others: those with the spec that it has now.
 
     Args:
@@ -74,11 +96,14 @@ def contribution(key: ObjectKey, spec: str, seen: Iterable[Seen], *, teaches: bo
         spec: the digest of its spec.
         seen: the observations of its engines.
         teaches: whether others can rely on them, see :func:`teaches_others`.
+        speeds: the measured speeds of its engines.
     """
     if not teaches:
         return Contribution(key, ())
     return Contribution(
-        key, tuple(each.observation for each in seen if each.spec == spec and not each.observation.kind.image)
+        key,
+        tuple(each.observation for each in seen if each.spec == spec and not each.observation.kind.image),
+        tuple(each for each in speeds if not each.kind.image),
     )
 
 
@@ -91,11 +116,27 @@ class CommonLessons:
 
     def __init__(self, contributions: Iterable[Contribution] = ()) -> None:
         self._observed: dict[str, dict[EngineKind, dict[str, list[tuple[str, Observation]]]]] = {}
+        self._speeds: dict[str, dict[EngineKind, dict[str, list[tuple[str, float]]]]] = {}
         for each in contributions:
             for observation in each.observations:
                 kinds = self._observed.setdefault(observation.kind.model, {})
                 there = kinds.setdefault(observation.kind, {}).setdefault(each.key.namespace, [])
                 there.append((each.key.name, observation))
+            for kind, factor in each.speeds:
+                speeds = self._speeds.setdefault(kind.model, {}).setdefault(kind, {})
+                speeds.setdefault(each.key.namespace, []).append((each.key.name, factor))
+
+    def speeds_of(self, key: ObjectKey, model: str) -> Iterator[MeasuredSpeed]:
+        """Yield the speed that others measured for each kind of engine of ``model``, by the same rule."""
+        for kind, measured in self._speeds.get(model, {}).items():
+            near = [factor for name, factor in measured.get(key.namespace, ()) if name != key.name]
+            far = [
+                median_high(factor for _, factor in each)
+                for namespace, each in measured.items()
+                if namespace != key.namespace
+            ]
+            if near or len(far) >= LEAST_NAMESPACES:
+                yield MeasuredSpeed(kind, median_high(near or far))
 
     def of(self, key: ObjectKey, model: str) -> Iterator[Correction]:
         """Yield a correction from others for the deployment ``key``, for each kind of engine of ``model``."""

@@ -11,13 +11,21 @@ from dataclasses import replace
 
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.kept import ChangedRequests
-from plimsoll.decision.lessons import CommonLessons, Contribution, contribution, lessons, merged, remembered
+from plimsoll.decision.lessons import (
+    CommonLessons,
+    Contribution,
+    contribution,
+    lessons,
+    merged,
+    remembered,
+    speed_factor,
+)
 from plimsoll.decision.outcome import Observed, Ready
 from plimsoll.decision.surroundings import Surroundings, is_updating
 from plimsoll.decision.turns import Standing
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.domain.decisions.observations import Observation, Seen, Witness
+from plimsoll.domain.decisions.observations import MeasuredSpeed, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.errors import PlimsollError
@@ -53,7 +61,23 @@ def observe(deployment: Deployment, reading: Reading | None, fleet: Fleet, memo:
 def contribution_of(deployment: Deployment, found: Observed) -> Contribution:
     """Return the observations of a deployment's engines that count for others."""
     spec = deployment.identity.digests.engine
-    return contribution(deployment.key, spec, found.seen, teaches=deployment.asked.teaches)
+    speeds = measured_speeds(deployment)
+    return contribution(deployment.key, spec, found.seen, teaches=deployment.asked.teaches, speeds=speeds)
+
+
+def measured_speeds(deployment: Deployment) -> tuple[MeasuredSpeed, ...]:
+    """Return the speeds of a deployment's own pools as the live loop has learned them, and the status keeps them."""
+    learned, request = deployment.record.learned, deployment.asked.request
+    if learned is None or request is None:
+        return ()
+    known = dict(learned.others) | {learned.pool: learned.slowness}
+    found = []
+    for pool in deployment.placed.pools:
+        factor = speed_factor(known.get(pool.name, 1.0))
+        if factor != 1:
+            own = request.with_cache_as(narrow=pool.has_narrow_cache)
+            found.append(MeasuredSpeed(own.engine_kind(pool.gpu_type, pool.split), factor))
+    return tuple(found)
 
 
 def ready_of(deployment: Deployment, found: Observed, common: CommonLessons, changed: ChangedRequests) -> Ready | None:
@@ -75,12 +99,19 @@ def ready_of(deployment: Deployment, found: Observed, common: CommonLessons, cha
         observed=observed_capacities(deployment.record, spec, placed.pools, placed.around, reported),
         corrections=lessons(found.seen, (*common.of(deployment.key, request.model.name), *request.corrections)),
         failed_starts=failed_starts(request, found.seen),
+        speeds=_speeds(deployment, request, common),
     )
     standing = Standing.read(
         deployment.spec, deployment.record, request.replicas, came_back=deployment.writes.came_back
     )
     target = min(standing.target_replicas, 1) if request.mounts_alone else standing.target_replicas
     return Ready(deployment, changed.of(identity.uid, request, replicas=target), standing, found)
+
+
+def _speeds(deployment: Deployment, request: Request, common: CommonLessons) -> tuple[MeasuredSpeed, ...]:
+    """Return the measured speeds that count for a deployment: its own come before those of others."""
+    others = {each.kind: each for each in common.speeds_of(deployment.key, request.model.name)}
+    return tuple((others | {each.kind: each for each in measured_speeds(deployment)}).values())
 
 
 ENOUGH_SAMPLES = 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 UNMEASURED = "unknown"
@@ -52,6 +52,7 @@ class Performance:
         ttft_band, tpot_band: low and high edges in seconds, from errors on GPUs and models that were left out.
         validated: whether the constants were tested on cards of this class.
         trust: the class of GPUs that the bands are from.
+        measured: the measured time of a token over the estimated one, which all times have in them; 1: none is known.
     """
 
     ttft_seconds: float
@@ -64,6 +65,26 @@ class Performance:
     tpot_band: tuple[float, float]
     validated: bool
     trust: str
+    measured: float = 1.0
+
+    def corrected(self, factor: float) -> Performance:
+        """Return the speed where a token was measured to take ``factor`` times the estimate.
+
+        The band keeps its width: the load of the measurement may have been another one.
+        """
+        low, high = self.tpot_band
+        first, last = self.ttft_band
+        return replace(
+            self,
+            ttft_seconds=factor * self.ttft_seconds,
+            typical_ttft_seconds=factor * self.typical_ttft_seconds,
+            tpot_seconds=factor * self.tpot_seconds,
+            output_tokens_per_second=self.output_tokens_per_second / factor,
+            ttft_band=(factor * first, factor * last),
+            tpot_band=(factor * low, factor * high),
+            validated=True,
+            measured=factor * self.measured,
+        )
 
     @property
     def is_measured(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.decisions.terms import OWN, Teacher
@@ -41,6 +42,13 @@ class EngineKind:
     options: str = ""
     engine: str = DEFAULT_ENGINE
     image: str = ""
+
+
+class MeasuredSpeed(NamedTuple):
+    """The measured time of a token over the estimated one, for the engines of a kind."""
+
+    kind: EngineKind
+    factor: float
 
 
 @dataclass(frozen=True, slots=True)

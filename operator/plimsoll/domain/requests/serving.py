@@ -15,7 +15,7 @@ from plimsoll.domain.cluster.limit_ranges import MILLI, LimitRange, Stated, adde
 from plimsoll.domain.cluster.node_rules import NodeRule
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.decisions.latency import Objective, Slo
-from plimsoll.domain.decisions.observations import Correction, EngineKind
+from plimsoll.domain.decisions.observations import Correction, EngineKind, MeasuredSpeed
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import NO_LIMITS, EngineChoice, StepLimits
 from plimsoll.domain.engines.images import OF_RELEASE, ImagePlatforms
@@ -131,7 +131,7 @@ class Request:
     replica at most, and it ends before its successor starts. ``priority_class`` is the name of its pods' PriorityClass,
     which decides the quotas that count them; empty for none. ``limit_ranges`` are those of its namespace, which the API
     server applies to new pods. ``least_on_demand`` replicas at least stay off spot nodes. ``remarks`` are warnings
-    about the object itself: what its author has to look at.
+    about the object itself: what its author has to look at. ``speeds`` are measured at engines of its kinds.
     """
 
     key: ObjectKey
@@ -167,6 +167,7 @@ class Request:
     priority_class: str = ""
     limit_ranges: tuple[LimitRange, ...] = ()
     least_on_demand: int = 0
+    speeds: tuple[MeasuredSpeed, ...] = ()
     remarks: tuple[str, ...] = ()
 
     def host_need(self, host: HostEstimate) -> HostNeed:
@@ -315,6 +316,18 @@ class Request:
             engine=self.engine.name,
             image=self.engine.image,
         )
+
+    def measured_speed(self, gpu_type: str, split: Split) -> float:
+        """Return the measured time of a token over the estimated one, by engines of the same kind; 1: not measured."""
+        if not self.speeds:
+            return 1.0
+        kind = self.engine_kind(gpu_type, split)
+        return next((each.factor for each in self.speeds if each.kind == kind), 1.0)
+
+    @property
+    def as_estimated(self) -> Request:
+        """The same request without measured speeds."""
+        return replace(self, speeds=()) if self.speeds else self
 
     def correction_for(self, gpu_type: str, split: Split) -> Correction | None:
         """Return the correction learned from engines of the same kind; None if there is none."""

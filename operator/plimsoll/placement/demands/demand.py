@@ -322,7 +322,13 @@ class _Reader:
         return self.tenant.request.as_admitted if pool.exists else self.tenant.request
 
     def _judged(self, request: Request, candidate: Candidate) -> Option | Rejection:
+        """Return the verdict. A measured speed makes no pool leave.
+
+        The live loop sees whether a promise is kept at the load that comes, which is mostly less than the declared one.
+        """
         verdict = judge(request, candidate, self.fleet, self.memo)
+        if request.speeds and isinstance(verdict, Rejection) and verdict.reason is Reason.TOO_SLOW:
+            verdict = judge(request.as_estimated, candidate, self.fleet, self.memo)
         return with_more_requests(request, verdict, self.memo) if isinstance(verdict, Option) else verdict
 
     def _keeps_settings(self, pool: Pool) -> bool:

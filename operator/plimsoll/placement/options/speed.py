@@ -44,11 +44,11 @@ def speed_of(
 ) -> Performance | None:
     """Return the speed of one replica; None if the performance model does not cover the model or the split.
 
-    ``running`` requests at the same time replace the declared number.
+    ``running`` requests at the same time replace the declared number. A measured speed of such engines is in it.
     """
     load = load_of(request)
     try:
-        return performance(
+        found = performance(
             request.model,
             request.precision,
             request.kv_precision,
@@ -61,6 +61,8 @@ def speed_of(
         )
     except (PlimsollError, ValueError):
         return None
+    measured = request.measured_speed(gpu.name, split)
+    return found if measured == 1 else found.corrected(measured)
 
 
 def plans_ahead(request: Request) -> bool:

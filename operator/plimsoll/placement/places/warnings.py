@@ -20,6 +20,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import format_gib, to_rfc3339
 from plimsoll.performance.slo import INTERACTIVE, upper_quarter
 from plimsoll.placement.demands.failed_moves import FailedMove
+from plimsoll.placement.demands.pools import SeenAnswers, pool_name
 from plimsoll.placement.explain import bounds_sentence, place_words
 from plimsoll.placement.options.speed import missed
 
@@ -116,6 +117,28 @@ def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
         *_speed_warnings(request, choice),
     )
     return (*own, *model_warnings(request))
+
+
+def slow_warnings(choice: Option, seen: SeenAnswers | None) -> tuple[str, ...]:
+    """Return that running engines are slower than the error band of their speed allows.
+
+    Args:
+        choice: what runs.
+        seen: what was seen of its answers; None: nothing.
+    """
+    found = choice.performance
+    if found is None or seen is None or seen.pool != pool_name(choice.gpu.name, choice.split):
+        return ()
+    edge = found.measured * found.tpot_band[1] / found.tpot_seconds
+    if seen.slowness <= edge:
+        return ()
+    percent, most = round(100 * seen.slowness), round(100 * edge)
+    warning = (
+        f"A token takes its engines {percent} % of the estimated time, and the error band ends at {most} %. "
+        "Look for a GPU that is throttled or that others use, for a pod that has too little CPU, and for CUDA graphs "
+        "that are off. New replicas count with the measured time."
+    )
+    return (warning,)
 
 
 def limit_warnings(request: Request, left: Mapping[str, int]) -> tuple[str, ...]:

@@ -23,7 +23,13 @@ from plimsoll.placement.options.engine_limits import with_more_requests
 from plimsoll.placement.options.nodes import admission_refusal, eligible_nodes, need_of_pool
 from plimsoll.placement.options.verdicts import NO_PRICE, rank
 from plimsoll.placement.places.place import alternatives_to
-from plimsoll.placement.places.warnings import admission_warning, failed_move_warning, limit_warnings, warnings_for
+from plimsoll.placement.places.warnings import (
+    admission_warning,
+    failed_move_warning,
+    limit_warnings,
+    slow_warnings,
+    warnings_for,
+)
 from plimsoll.placement.solvers.protocol import Award
 
 
@@ -160,7 +166,8 @@ class _Transition:
         limits = () if any(pool.bound for pool in self.tenant.pools) else limit_warnings(self.request, left)
         refused = self._refusal(chosen.target)
         refusals = (admission_warning(refused),) if refused else ()
-        return (*warnings_for(self.request, chosen), *limits, *refusals, *map(failed_move_warning, failed))
+        slow = slow_warnings(chosen, self.tenant.answers)
+        return (*warnings_for(self.request, chosen), *slow, *limits, *refusals, *map(failed_move_warning, failed))
 
     def _refusal(self, target: Target) -> Numbers:
         if not self.request.limit_ranges:

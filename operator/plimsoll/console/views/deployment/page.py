@@ -23,6 +23,7 @@ from plimsoll.console.views.world import ClusterView, PodRow
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.engines.registry import ENGINES
+from plimsoll.placement.demands.pools import pool_name
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.status.places import split_of
 from plimsoll.status.price_words import billing_words
@@ -144,7 +145,17 @@ def _speed(status: InferenceDeploymentStatus) -> Iterator[Fact]:
     if speed is not None:
         between = f"{speed.tpot_low_milliseconds} to {speed.tpot_high_milliseconds}"
         words = f"{speed.tpot_milliseconds} ms a token ({between}), first token after {speed.ttft_milliseconds} ms"
+        words = f"{words}{_measured(status)}"
         yield Fact("Speed", words if speed.validated else f"{words}; not validated on GPUs of this class")
+
+
+def _measured(status: InferenceDeploymentStatus) -> str:
+    """Return how the measured time of a token compares with the estimate at the same load; empty if it is not known."""
+    placement, learned = status.placement, None if status.rebalancing is None else status.rebalancing.learned
+    if placement is None or learned is None or learned.token_time_percent == 100:  # noqa: PLR2004 - as estimated
+        return ""
+    here = pool_name(placement.gpu_type, split_of(placement))
+    return f"; engines take {learned.token_time_percent} % of the estimated time" if learned.pool == here else ""
 
 
 def _decided(status: InferenceDeploymentStatus, row: DeploymentRow) -> str:
