@@ -33,7 +33,7 @@ def decisions(seed: int) -> list[Decision]:
     catalog = list(load_gpu_types())
     tenants = [_tenant(index) for index in range(DEPLOYMENTS)]
     for each in (bodies, catalog, tenants):
-        dice.shuffle(each)  # type: ignore[arg-type] # lists of three kinds
+        dice.shuffle(each)
     found = plan(tenants, read_fleet(bodies, (), tuple(catalog)), tuple(catalog), memo=Memo(), solver=fleetwide())
     return sorted(found, key=lambda decision: decision.request.key)
 
