@@ -22,6 +22,7 @@ from plimsoll.domain.engines.images import PUBLIC_REGISTRIES, REGISTRIES, Engine
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.requests.serving import ClusterDefaults
 from plimsoll.placement.demands.clocks import LEAST_SECONDS
+from plimsoll.placement.solvers import Overload
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
@@ -73,6 +74,9 @@ class Settings:
 
     gpu_vendors: tuple[Vendor, ...] = ()
     """The vendors whose GPUs deployments without ``spec.gpu.vendors`` may use. Empty: every vendor."""
+
+    overload: Overload = Overload.SENIORITY
+    """Who waits if not all replicas have a place."""
 
     learn_from_others: bool = True
     """Whether the memory that engines report also corrects the estimates of other deployments. Without it, each
@@ -202,6 +206,7 @@ class Settings:
             approvals=_switch(given, "PLIMSOLL_APPROVALS", default=plain.approvals),
             objective=_objective(given, "PLIMSOLL_OBJECTIVE", plain.objective),
             gpu_vendors=_vendors(given, "PLIMSOLL_GPU_VENDORS"),
+            overload=_overload(given, "PLIMSOLL_OVERLOAD", plain.overload),
             learn_from_others=_switch(given, "PLIMSOLL_LEARN_FROM_OTHERS", default=plain.learn_from_others),
             rebalancing_suspended=_switch(given, "PLIMSOLL_REBALANCING_SUSPENDED", default=plain.rebalancing_suspended),
             rebalancing_moves_per_hour=_count(
@@ -297,6 +302,13 @@ def _objective(given: Mapping[str, str], name: str, default: Objective) -> Objec
     if text not in set(Objective):
         raise InvalidInput(name, text, f"Write {', '.join(Objective)}.")
     return Objective(text)
+
+
+def _overload(given: Mapping[str, str], name: str, default: Overload) -> Overload:
+    text = given.get(name) or default.value
+    if text not in set(Overload):
+        raise InvalidInput(name, text, f"Write {' or '.join(Overload)}.")
+    return Overload(text)
 
 
 def _vendors(given: Mapping[str, str], name: str) -> tuple[Vendor, ...]:

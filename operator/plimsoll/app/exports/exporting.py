@@ -195,6 +195,7 @@ def environment_of(settings: Settings) -> Mapping[str, str]:
         "PLIMSOLL_READ_NODE_POOLS": _switch(on=settings.read_node_pools),
         "PLIMSOLL_OBJECTIVE": settings.objective.value,
         "PLIMSOLL_GPU_VENDORS": ",".join(vendor.value.upper() for vendor in settings.gpu_vendors),
+        "PLIMSOLL_OVERLOAD": settings.overload.value,
         "PLIMSOLL_LEARN_FROM_OTHERS": "" if settings.learn_from_others else "false",
         "PLIMSOLL_PRICES_CONFIGMAP": settings.prices_configmap,
         "PLIMSOLL_POD_POLICY": settings.pod_policy,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from plimsoll.placement.costs import Appraisal
-from plimsoll.placement.solvers.deciding import MOST_ROUNDS, Decided
+from plimsoll.placement.solvers.deciding import MOST_ROUNDS, Decided, Overload
 from plimsoll.placement.solvers.formulation import MIXING, Share
 from plimsoll.placement.solvers.limits import Limit, Where, limits_of
 from plimsoll.placement.solvers.problem import Kind, Posed, Problem
@@ -53,9 +53,9 @@ class _Unit:
     level: int
 
 
-def search(posed: Posed) -> Decided:
+def search(posed: Posed, overload: Overload = Overload.SENIORITY) -> Decided:
     """Return good shares for a problem. The same problem always gives the same shares."""
-    return _Search(posed).decided()
+    return _Search(posed, MOST_ROUNDS if overload is Overload.SENIORITY else 0).decided()
 
 
 def in_turn(posed: Posed) -> Decided | None:
@@ -63,12 +63,14 @@ def in_turn(posed: Posed) -> Decided | None:
 
     That is so if everybody gets the choice that costs the least, without more doubts than it must have.
     """
-    return _Search(posed).in_turn()
+    return _Search(posed, MOST_ROUNDS).in_turn()
 
 
 class _Search:
-    def __init__(self, posed: Posed) -> None:
-        self.posed = posed
+    """``rounds`` is how many deployments that miss replicas count by themselves."""
+
+    def __init__(self, posed: Posed, rounds: int) -> None:
+        self.posed, self.rounds = posed, rounds
         problem = posed.problem
         limits = limits_of(problem)
         self.room, self.uses = [limit.at_most for limit in limits], _uses(problem, limits)
@@ -93,14 +95,23 @@ class _Search:
     def decided(self) -> Decided:
         starts = [self._greedy(sorted(range(len(self.units)), key=order)) for order in self._orders()]
         best = min(starts, key=self._score)
-        if _are_missing(self._score(best)[0]):
+        is_crowded = _are_missing(self._score(best)[0])
+        if is_crowded:
             best = self._crowded(best)
         for ruined in _windows(len(self.units)):
             again = self._recreated(best, ruined)
             if self._score(again) < self._score(best):
                 best = again
         bill = self._score(best)[2]
-        return Decided(self.posed, self._shares(best), Appraisal("search", bill, self._bound(best), len(self.units)))
+        price = self._seniority_price(best) if is_crowded and self.rounds else 0
+        appraisal = Appraisal("search", bill, self._bound(best), len(self.units), price)
+        return Decided(self.posed, self._shares(best), appraisal)
+
+    def _seniority_price(self, best: list[Parts]) -> int:
+        """Return how many replicas fewer would wait in the best plan that is found without regard to age."""
+        ageless = _Search(self.posed, 0)
+        fewest = sum(self._missing(ageless._crowded(best)))
+        return max(0, round(sum(self._missing(best)) - fewest))
 
     def _orders(self) -> Iterator[Callable[[int], tuple[float, int]]]:
         yield lambda unit: (0, unit)
@@ -258,7 +269,9 @@ class _Search:
     def _alone(self, missing: Sequence[float]) -> int:
         """Return how many deployments count by themselves: up to the last one behind which a search continues."""
         lacking = [number for number, each in enumerate(missing) if each]
-        return len(missing) if len(lacking) < MOST_ROUNDS else lacking[MOST_ROUNDS - 1] + 1
+        if len(lacking) < self.rounds:
+            return len(missing)
+        return lacking[self.rounds - 1] + 1 if self.rounds else 0
 
     def _score_of(self, unit: _Unit, parts: Parts) -> tuple[float, float, float]:
         kind, size = unit.kind, _size_of(unit, parts)
