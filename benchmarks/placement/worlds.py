@@ -25,6 +25,9 @@ from plimsoll.placement.solvers.protocol import Stock
 MEAN_EXTRA_REPLICAS = 1.5
 """A deployment has one replica, and an exponential number of others with this mean."""
 
+FULL = 100
+"""Per cent of the largest demand that the fleet can hold."""
+
 MOST_DEPLOYMENTS_PER_NODE = 8
 """More than any fleet of this benchmark can hold."""
 
@@ -58,12 +61,26 @@ class World:
 
 
 def world_of(place: Place, percent: int, prices: str, order: str = "mixed") -> World:
-    """Return the world in which the demand is ``percent`` of the largest one."""
+    """Return the world in which the demand is ``percent`` of the largest one. More than 100 % leaves some waiting."""
     drawn = _drawn(place)
-    wanted = drawn[: max(1, round(len(drawn) * percent / 100))]
+    wanted = (*drawn, *_beyond(place, drawn, percent)) if percent > FULL else drawn[: _part(drawn, percent)]
     fleet, memo = fleet_with_prices(place, prices)
     ordered = ORDERS[order]([Tenant(each, 1) for each in wanted], fleet, memo)
     return World(fleet, tuple(map(_arrived, range(len(ordered)), ordered)), memo)
+
+
+def _part(drawn: Sequence[Request], percent: int) -> int:
+    return max(1, round(len(drawn) * percent / FULL))
+
+
+def _beyond(place: Place, drawn: Sequence[Request], percent: int) -> Iterator[Request]:
+    """Yield the first deployments of the draw that are not among the accepted ones, until the demand is so large."""
+    accepted, replicas = {each.key for each in drawn}, sum(each.replicas for each in drawn)
+    most = replicas * percent / FULL
+    for each in _deployments(place, MOST_DEPLOYMENTS_PER_NODE * place.nodes):
+        if each.key not in accepted and replicas + each.replicas <= most:
+            replicas += each.replicas
+            yield each
 
 
 def arrivals(place: Place, number: int) -> tuple[Request, ...]:

@@ -304,7 +304,7 @@ def test_a_scrape_never_sees_a_fleet_that_is_half_replaced() -> None:
 
 def test_the_record_of_a_plan_is_shown_and_its_quality_stays_until_replicas_are_placed_again() -> None:
     metrics = Metrics()
-    found = Appraisal("programme", 4.0, 3.0, 2)
+    found = Appraisal("programme", 4.0, 3.0, 2, seniority_price=7)
     metrics.show_record(FleetRecord(Decimal(1), Decimal(5), unplaced=3, moved=2, appraisal=found))
     first = {
         'fleet_bill_dollars_per_hour{plan="before"}': 1.0,
@@ -314,12 +314,13 @@ def test_the_record_of_a_plan_is_shown_and_its_quality_stays_until_replicas_are_
         'decision_bill_dollars_per_hour{solver="programme"}': 4.0,
         'decision_bound_dollars_per_hour{solver="programme"}': 3.0,
         'decision_gap_ratio{solver="programme"}': 0.25,
+        'decision_seniority_replicas{solver="programme"}': 7.0,
     }
     assert page(metrics) == first
     metrics.show_record(FleetRecord(Decimal(5), Decimal(5)))
     settled = {'fleet_bill_dollars_per_hour{plan="before"}': 5.0, 'fleet_replicas{state="unplaced"}': 0.0}
     assert page(metrics) == first | settled | {'fleet_replicas{state="moved"}': 0.0}
-    metrics.show_record(FleetRecord(appraisal=Appraisal("search", 2.0, None, 1)))
+    metrics.show_record(FleetRecord(appraisal=Appraisal("search", 2.0, None, 1, seniority_price=None)))
     decisions = {name: value for name, value in page(metrics).items() if name.startswith("decision")}
     assert decisions == {'decision_bill_dollars_per_hour{solver="search"}': 2.0}
 

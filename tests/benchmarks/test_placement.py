@@ -297,3 +297,29 @@ def test_wrong_arguments_are_named(arguments: list[str], says: str, capsys: Capt
     with pytest.raises(SystemExit):
         main(arguments)
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", [Place("llm", 100), Place("llm", 150), Place("llm", 50, seed=1)], ids=str)
+def test_in_a_crowded_fleet_the_search_leaves_hardly_more_than_the_programme(place: Place) -> None:
+    world = world_of(place, 115, "catalogue")
+    demands = world.demands()
+    search, programme = (_unplaced(all_solvers()[name], demands, world.stock) for name in ("search", "fleetwide"))
+    assert 0 < search <= 1.1 * programme
+
+
+def _unplaced(solver: Solver, demands: Sequence[Demand], stock: Stock) -> int:
+    awards = list(solver(demands, stock))
+    check(awards, stock)
+    return sum(award.demand.missing - sum(each.replicas for each in award.granted) for award in awards)
+
+
+@pytest.mark.parametrize("percent", [95, 100, 115])
+def test_a_world_has_the_part_of_the_largest_demand_that_is_asked_for(percent: int) -> None:
+    place = Place("llm", 50)
+    wanted = [each.request.replicas for each in world_of(place, percent, "catalogue").tenants]
+    all_of_it = [each.request.replicas for each in world_of(place, 100, "catalogue").tenants]
+    assert len(all_of_it) == largest(place)
+    if percent > 100:
+        assert 0 <= sum(all_of_it) * percent / 100 - sum(wanted) < 1
+    else:
+        assert len(wanted) == round(len(all_of_it) * percent / 100)

@@ -17,6 +17,7 @@ from plimsoll.domain.engines.images import PUBLIC_REGISTRIES
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.requests.serving import ClusterDefaults
 from plimsoll.engines.registry import engine_of
+from plimsoll.placement.solvers import Overload
 from plimsoll.render.names import POOL_LABEL
 from tests.support.alerting import DASHBOARD, RULES
 from tests.support.helm import CHART, all_of, helm, named, pod_of
@@ -105,6 +106,12 @@ def test_how_nodes_are_paid_for_is_handed_on(value: str, billing: Billing | None
     assert settings.of_cluster.billing is billing
 
 
+def test_who_waits_in_a_full_cluster_is_handed_on() -> None:
+    assert Settings.from_environment(environment_of()).overload is Overload.SENIORITY
+    chosen = environment_of("--set", "fleet.overload=MostPlaced")
+    assert Settings.from_environment(chosen).overload is Overload.MOST_PLACED
+
+
 @pytest.mark.parametrize(
     ("name", "value", "fix"),
     [
@@ -112,6 +119,7 @@ def test_how_nodes_are_paid_for_is_handed_on(value: str, billing: Billing | None
         ("PLIMSOLL_GPU_VENDORS", "NVIDIA,Intel", "AMD"),
         ("PLIMSOLL_BILLING", "reserved", "owned or onDemand"),
         ("PLIMSOLL_BILLING", "kept", "owned or onDemand"),
+        ("PLIMSOLL_OVERLOAD", "Youngest", "Seniority or MostPlaced"),
     ],
 )
 def test_a_choice_that_does_not_exist_stops_the_operator_with_the_name_the_value_and_the_fix(

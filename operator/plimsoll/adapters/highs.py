@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from time import monotonic
 from typing import Any
 
-from plimsoll.placement.solvers import Fleetwide
+from plimsoll.placement.solvers import Fleetwide, Overload
 from plimsoll.placement.solvers.formulation import Programme, Solution
 
 RELATIVE_GAP = 1e-3
@@ -26,9 +26,9 @@ MOST_SECONDS = 30.0
 only limit that depends on how busy a machine is."""
 
 
-def fleetwide() -> Fleetwide:
+def fleetwide(overload: Overload = Overload.SENIORITY) -> Fleetwide:
     """Return a solver that decides for the whole fleet: with HiGHS, or by its own search if HiGHS is missing."""
-    return Fleetwide(Highs if find_spec("highspy") else None)
+    return Fleetwide(Highs if find_spec("highspy") else None, overload)
 
 
 @dataclass(slots=True)

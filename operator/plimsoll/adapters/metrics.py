@@ -93,6 +93,11 @@ class Metrics:
         self._gap = self._gauge(
             "plimsoll_decision_gap_ratio", "Part of that price that a better plan might save at most.", ("solver",)
         )
+        self._seniority = self._gauge(
+            "plimsoll_decision_seniority_replicas",
+            "Replicas by which fewer would wait if age did not count within a priority.",
+            ("solver",),
+        )
         self._solving = Histogram("plimsoll_solve_duration_seconds", "Plans for all objects.", registry=self.registry)
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
@@ -174,7 +179,10 @@ class Metrics:
         found = record.appraisal
         if found is None:
             return
-        for gauge, value in ((self._placed, found.bill), (self._bound, found.bound), (self._gap, found.gap)):
+        for gauge, value in (
+            *((self._placed, found.bill), (self._bound, found.bound), (self._gap, found.gap)),
+            (self._seniority, found.seniority_price),
+        ):
             gauge.clear()
             if value is not None:
                 gauge.labels(found.solver).set(value)

@@ -22,6 +22,7 @@ from plimsoll.domain.engines.images import PUBLIC_REGISTRIES, REGISTRIES, Engine
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.requests.serving import ClusterDefaults
 from plimsoll.placement.demands.clocks import LEAST_SECONDS
+from plimsoll.placement.solvers import Overload
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
@@ -79,6 +80,9 @@ class Settings:
 
     billing: Billing | None = None
     """Whether the dollars of GPU nodes end with their use. None: as their labels and the node groups say."""
+
+    overload: Overload = Overload.SENIORITY
+    """Who waits if not all replicas have a place."""
 
     learn_from_others: bool = True
     """Whether the memory that engines report also corrects the estimates of other deployments. Without it, each
@@ -210,6 +214,7 @@ class Settings:
             objective=_objective(given, "PLIMSOLL_OBJECTIVE", plain.objective),
             gpu_vendors=_vendors(given, "PLIMSOLL_GPU_VENDORS"),
             billing=_billing(given, "PLIMSOLL_BILLING"),
+            overload=_overload(given, "PLIMSOLL_OVERLOAD", plain.overload),
             learn_from_others=_switch(given, "PLIMSOLL_LEARN_FROM_OTHERS", default=plain.learn_from_others),
             rebalancing_suspended=_switch(given, "PLIMSOLL_REBALANCING_SUSPENDED", default=plain.rebalancing_suspended),
             rebalancing_moves_per_hour=_count(
@@ -312,6 +317,13 @@ def _billing(given: Mapping[str, str], name: str) -> Billing | None:
     if text and text not in BILLINGS:
         raise InvalidInput(name, text, f"Write {' or '.join(BILLINGS)}, or nothing: then it is read from the nodes.")
     return BILLINGS[text] if text else None
+
+
+def _overload(given: Mapping[str, str], name: str, default: Overload) -> Overload:
+    text = given.get(name) or default.value
+    if text not in set(Overload):
+        raise InvalidInput(name, text, f"Write {' or '.join(Overload)}.")
+    return Overload(text)
 
 
 def _vendors(given: Mapping[str, str], name: str) -> tuple[Vendor, ...]:

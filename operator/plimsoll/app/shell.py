@@ -29,6 +29,7 @@ from plimsoll.adapters.cluster.client import (
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.cluster.secrets import SecretUnreadable, read_entry
 from plimsoll.adapters.garbage import give_back_free_memory
+from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.hub.hub import HubModels
 from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
@@ -341,6 +342,7 @@ class Shell:
             noticed=Noticed(contests=executor.contests),
             node_groups=self.node_groups,
             beats=self.beats,
+            solver=fleetwide(self.settings.overload),
             inbox=ProposalInbox(self._inbox_is_served) if self.settings.approvals else None,
             time=PlanningTime(planning_time.SECONDS, planning_time.RECORDED_SECONDS, is_hurried=news.is_set),
         )

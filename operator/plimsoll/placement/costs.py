@@ -16,17 +16,22 @@ class Appraisal:
             permission and the time that users wait count with their charges.
         bound: the proven least bill for the same replicas; None where nothing was proven.
         deployments: the number of deployments that were decided together.
+        seniority_price: how many replicas fewer would wait if age did not count within a priority; 0 if all have a
+            place or age does not count, None if that is not known.
     """
 
     solver: str
     bill: float
     bound: float | None
     deployments: int
+    seniority_price: int | None = 0
 
     def with_(self, other: Appraisal) -> Appraisal:
         """Return the appraisal of both placements together, if they were decided one after the other."""
         bound = None if self.bound is None or other.bound is None else self.bound + other.bound
-        return Appraisal(self.solver, self.bill + other.bill, bound, self.deployments + other.deployments)
+        prices = self.seniority_price, other.seniority_price
+        price = None if prices[0] is None or prices[1] is None else prices[0] + prices[1]
+        return Appraisal(self.solver, self.bill + other.bill, bound, self.deployments + other.deployments, price)
 
     @property
     def gap(self) -> float | None:

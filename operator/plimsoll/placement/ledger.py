@@ -140,7 +140,7 @@ class Ledger:
 
         ``grid`` is that of the fleet, if it is known from a fleet with an equal layout.
         """
-        grid, nodes = Grid.of(fleet) if grid is None else grid, fleet.nodes
+        nodes, grid = fleet.nodes, fleet.once("grid", lambda: Grid.of(fleet)) if grid is None else grid
         blocks = tuple(
             tuple(_block_of([nodes[index] for index in those]) for those in section) for section in grid.indexes
         )

@@ -196,6 +196,7 @@ def environment_of(settings: Settings) -> Mapping[str, str]:
         "PLIMSOLL_BILLING": next((word for word, each in BILLINGS.items() if each is settings.billing), ""),
         "PLIMSOLL_OBJECTIVE": settings.objective.value,
         "PLIMSOLL_GPU_VENDORS": ",".join(vendor.value.upper() for vendor in settings.gpu_vendors),
+        "PLIMSOLL_OVERLOAD": settings.overload.value,
         "PLIMSOLL_LEARN_FROM_OTHERS": "" if settings.learn_from_others else "false",
         "PLIMSOLL_PRICES_CONFIGMAP": settings.prices_configmap,
         "PLIMSOLL_POD_POLICY": settings.pod_policy,

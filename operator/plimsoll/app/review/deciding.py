@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.faults import Faults
 from plimsoll.app.live.signal_watch import LiveSignals
@@ -86,6 +87,7 @@ async def new_decider(
         metrics=metrics,
         faults=Faults(metrics.fault),
         node_groups=groups,
+        solver=fleetwide(settings.overload),
     )
     try:
         yield Decider(passes, changed), (*notes, *about_groups)

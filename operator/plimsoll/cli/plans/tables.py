@@ -53,8 +53,17 @@ def print_plan(console: Console, outcomes: Sequence[PlannedStatus]) -> None:
 
 
 def print_appraisal(console: Console, appraisal: Appraisal | None) -> None:
-    """Print how much a better plan of deployments that were decided together might save, by the rules of placement."""
-    if appraisal is None or appraisal.gap is None or appraisal.deployments == 1:
+    """Print how much a better plan of deployments that were decided together might save, by the rules of placement.
+
+    The price of seniority is printed too, if there is one.
+    """
+    if appraisal is None:
+        return
+    if appraisal.seniority_price:
+        fewer = counted(appraisal.seniority_price, "replica")
+        note = "would wait if age did not count within a priority (fleet.overload: MostPlaced)."
+        console.print(f"{fewer} fewer {note}", highlight=False)
+    if appraisal.gap is None or appraisal.deployments == 1:
         return
     proof = f"No other plan by the same rules saves more than {appraisal.gap:.1%}."
     console.print(f"{appraisal.deployments} deployments were decided together. {proof}", highlight=False)

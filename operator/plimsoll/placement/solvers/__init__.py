@@ -1,5 +1,6 @@
 """Solvers: they answer all demands of a pass from one stock of GPUs."""
 
+from plimsoll.placement.solvers.deciding import Overload
 from plimsoll.placement.solvers.fleetwide import Fleetwide
 from plimsoll.placement.solvers.greedy import solve_greedily
 from plimsoll.placement.solvers.protocol import Award, Solver, Stock
@@ -9,4 +10,4 @@ SOLVERS: dict[str, Solver] = {"greedy": solve_greedily, "search": Fleetwide()}
 
 DEFAULT_SOLVER = SOLVERS["search"]
 
-__all__ = ["DEFAULT_SOLVER", "SOLVERS", "Award", "Fleetwide", "Solver", "Stock"]
+__all__ = ["DEFAULT_SOLVER", "SOLVERS", "Award", "Fleetwide", "Overload", "Solver", "Stock"]

@@ -1,13 +1,15 @@
 """The order of goals: nobody without a place who could have one, then options without doubts, then the bill.
 
 If not all replicas have a place, deployments come first in the order of decisions: those of a higher priority, and
-among equals the older ones. A deployment stays without a place only because of those before it in that order.
+among equals the older ones. A deployment stays without a place only because of those before it in that order. With
+:attr:`Overload.MOST_PLACED`, age does not count: the most replicas of each priority get a place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.solvers.formulation import Aim, Formulation, Goal, Milp, Share, Solution
@@ -16,6 +18,15 @@ from plimsoll.placement.solvers.problem import Patience, Posed
 MOST_ROUNDS = 6
 """How often the search continues behind a deployment that cannot have all its replicas. Behind the last one, the most
 replicas of each level of priority get a place, whoever owns them, the highest level first."""
+
+
+class Overload(StrEnum):
+    """Who waits if not all replicas have a place. A running replica is never taken from its deployment."""
+
+    SENIORITY = "Seniority"
+    """Those of a lower priority, and among equals the younger ones."""
+    MOST_PLACED = "MostPlaced"
+    """Those of a lower priority, and among equals as few replicas as possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +38,9 @@ class Decided:
     appraisal: Appraisal
 
 
-def decide(posed: Posed, milp: Milp) -> Decided | None:
+def decide(posed: Posed, milp: Milp, overload: Overload = Overload.SENIORITY) -> Decided | None:
     """Decide the shares; None if the programme was not solved within its limits."""
-    return _solved(posed, milp, Aim()) or _all_placed(posed, milp) or _some_missing(posed, milp)
+    return _solved(posed, milp, Aim()) or _all_placed(posed, milp) or _some_missing(posed, milp, overload)
 
 
 def _solved(posed: Posed, milp: Milp, aim: Aim) -> Decided | None:
@@ -46,18 +57,49 @@ def _all_placed(posed: Posed, milp: Milp) -> Decided | None:
     return None if least is None else _solved(posed, milp, Aim(doubt=True, doubts=least))
 
 
-def _some_missing(posed: Posed, milp: Milp) -> Decided | None:
-    patience = _Queue(posed, milp).patience()
+def _some_missing(posed: Posed, milp: Milp, overload: Overload) -> Decided | None:
     everybody = {index for level in posed.levels for index in level}
+    ageless = in_levels(posed, everybody)
+    patience = ageless if overload is Overload.MOST_PLACED else _Queue(posed, milp).patience()
     patient = posed.among(everybody, patience)
+    missing = _least_missing(patient, milp)
+    if missing is None:
+        return None
+    doubts = _least(patient, milp, Aim(Goal.DOUBT, doubt=True, missing=missing))
+    decided = None if doubts is None else _solved(patient, milp, Aim(doubt=True, missing=missing, doubts=doubts))
+    if decided is None or overload is Overload.MOST_PLACED:
+        return decided
+    fewest = _least_missing(posed.among(everybody, ageless), milp)  # last, so that it takes no time from the plan
+    waiting = sum(missing) + sum(spare for spare, level in patience.values() if level == 0)
+    price = None if fewest is None else max(0, round(waiting - sum(fewest)))
+    return replace(decided, appraisal=replace(decided.appraisal, seniority_price=price))
+
+
+def _least_missing(posed: Posed, milp: Milp) -> tuple[float, ...] | None:
+    """Return the fewest missing replicas of each level of priority; None if a programme was not solved."""
     missing: tuple[float, ...] = ()
-    for _ in range(max((level for _, level in patience.values()), default=0)):
-        least = _least(patient, milp, Aim(Goal.MISSING, doubt=True, missing=missing))
+    for _ in range(max((kind.level for kind in posed.problem.kinds), default=0)):
+        least = _least(posed, milp, Aim(Goal.MISSING, doubt=True, missing=missing))
         if least is None:
             return None
         missing = (*missing, least)
-    doubts = _least(patient, milp, Aim(Goal.DOUBT, doubt=True, missing=missing))
-    return None if doubts is None else _solved(patient, milp, Aim(doubt=True, missing=missing, doubts=doubts))
+    return missing
+
+
+def in_levels(posed: Posed, waiting: Collection[int]) -> dict[int, Patience]:
+    """Return the demands, each of which may miss all its replicas: those of one priority are minimised together."""
+    found: dict[int, Patience] = {}
+    rank = 0
+    for level in posed.levels:
+        those = [index for index in level if index in waiting]
+        rank += bool(those)
+        found |= {index: (_replicas(posed, index), rank) for index in those}
+    return found
+
+
+def _replicas(posed: Posed, demand: int) -> int:
+    kinds = zip(posed.problem.kinds, posed.members, strict=True)
+    return next(kind.replicas for kind, members in kinds if demand in members)
 
 
 def _least(posed: Posed, milp: Milp, aim: Aim) -> float | None:
@@ -88,7 +130,7 @@ class _Queue:
                 return self.missing
             culprit = waiting.pop(0)
             self.missing[culprit] = self._fewest_missing(culprit), 0
-        return self.missing | self._in_levels(set(waiting))
+        return self.missing | in_levels(self.posed, set(waiting))
 
     def _most_together(self, waiting: list[int], *, starts_low: bool) -> int:
         """Return how many of the next demands can have all their replicas together with those before them.
@@ -111,7 +153,7 @@ class _Queue:
 
         A demand with several sizes counts in replicas of its first size: see :meth:`Kind.weighed`.
         """
-        replicas = self._replicas(culprit)
+        replicas = _replicas(self.posed, culprit)
         posed = self._with([culprit], {culprit: (replicas, 1)})
         least = _least(posed, self.milp, Aim(Goal.MISSING, doubt=True))
         return replicas if least is None else least
@@ -119,16 +161,3 @@ class _Queue:
     def _with(self, more: list[int], patience: Mapping[int, Patience]) -> Posed:
         chosen = {*self.placed, *self.missing, *more}
         return self.posed.among(chosen, {**self.missing, **patience})
-
-    def _in_levels(self, waiting: set[int]) -> dict[int, Patience]:
-        found: dict[int, Patience] = {}
-        rank = 0
-        for level in self.posed.levels:
-            those = [index for index in level if index in waiting]
-            rank += bool(those)
-            found |= {index: (self._replicas(index), rank) for index in those}
-        return found
-
-    def _replicas(self, demand: int) -> int:
-        kinds = zip(self.posed.problem.kinds, self.posed.members, strict=True)
-        return next(kind.replicas for kind, members in kinds if demand in members)

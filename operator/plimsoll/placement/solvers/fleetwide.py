@@ -20,7 +20,7 @@ from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.ledger import Ledger, Taken, taken_between
-from plimsoll.placement.solvers.deciding import Decided, decide
+from plimsoll.placement.solvers.deciding import Decided, Overload, decide
 from plimsoll.placement.solvers.formulation import Milp
 from plimsoll.placement.solvers.packing import Part, pack
 from plimsoll.placement.solvers.problem import Posed, pose, wanted
@@ -42,10 +42,12 @@ a plan for full nodes takes too long: it solves some 60 programmes."""
 class Fleetwide:
     """The solver. It remembers its last pass and its last solutions, and never changes a plan by that.
 
-    ``library`` returns what solves the programmes of one decision; None if there is no library.
+    ``library`` returns what solves the programmes of one decision; None if there is no library. ``overload`` says who
+    waits if not all replicas have a place.
     """
 
     library: Callable[[], Milp] | None = None
+    overload: Overload = Overload.SENIORITY
     _last: tuple[tuple[tuple[Demand, ...], Stock], list[Award]] | None = field(default=None, repr=False)
     _known: OrderedDict[tuple[object, ...], Decided] = field(default_factory=OrderedDict, repr=False)
 
@@ -67,14 +69,14 @@ class Fleetwide:
             self._known.move_to_end(key)
             known = self._known[key]
             return replace(known, posed=replace(known.posed, nodes=posed.nodes))
-        decided = in_turn(posed) or self._by_programme(posed) or search(posed)
+        decided = in_turn(posed) or self._by_programme(posed) or search(posed, self.overload)
         self._known[key] = decided
         if len(self._known) > MOST_REMEMBERED:
             self._known.popitem(last=False)
         return decided
 
     def _by_programme(self, posed: Posed) -> Decided | None:
-        return None if self.library is None else decide(posed, self.library())
+        return None if self.library is None else decide(posed, self.library(), self.overload)
 
 
 class _Pass:

@@ -1,13 +1,18 @@
-"""The solver without a library: greedy from several orders, then ruin and recreate. It proves only a weak bound."""
+"""The solver without a library: greedy from several orders, then ruin and recreate. It proves only a weak bound.
+
+If not all replicas have a place, it follows the order of goals of :mod:`deciding`, and one more start looks for the
+room that the fewest others need: each limit of the problem gets a worth by the method of subgradients (Held, Wolfe and
+Crowder, Mathematical Programming 6, 1974), and a replica takes the choice whose limits are worth the least.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from plimsoll.placement.costs import Appraisal
-from plimsoll.placement.solvers.deciding import Decided
+from plimsoll.placement.solvers.deciding import MOST_ROUNDS, Decided, Overload
 from plimsoll.placement.solvers.formulation import MIXING, Share
 from plimsoll.placement.solvers.limits import Limit, Where, limits_of
 from plimsoll.placement.solvers.problem import Kind, Posed, Problem
@@ -18,11 +23,25 @@ ROUNDS = 300
 RUINED = 12
 """The number of deployments that choose again in one round."""
 
+STEPS = 500
+"""How often the worths of the limits are corrected."""
+
+REPAIRS = 30
+"""The most plans in which deployments that miss replicas go to the front."""
+
+MOST_COSTS = 1_000_000
+"""The most costs of a choice that are computed for the worths together: about half a second. A problem with many kinds
+has fewer steps."""
+
 Parts = tuple[tuple[int, int, int], ...]
 """Replicas of one deployment: index of the choice, index of the group, number."""
 
-Score = tuple[tuple[float, ...], float, float]
-"""Missing replicas by deployment, the oldest first; doubts; US dollars an hour. Replicas count as
+Missing = tuple[tuple[float, ...], tuple[float, ...]]
+"""Missing replicas by deployment, the oldest first, up to the last one that counts by itself; then those of all others
+by level of priority, the highest first."""
+
+Score = tuple[Missing, float, float]
+"""Missing replicas; doubts; US dollars an hour. Replicas count as
 :meth:`~plimsoll.placement.solvers.problem.Kind.weighed` says."""
 
 
@@ -31,11 +50,12 @@ class _Unit:
     demand: int
     number: int
     kind: Kind
+    level: int
 
 
-def search(posed: Posed) -> Decided:
+def search(posed: Posed, overload: Overload = Overload.SENIORITY) -> Decided:
     """Return good shares for a problem. The same problem always gives the same shares."""
-    return _Search(posed).decided()
+    return _Search(posed, MOST_ROUNDS if overload is Overload.SENIORITY else 0).decided()
 
 
 def in_turn(posed: Posed) -> Decided | None:
@@ -43,18 +63,22 @@ def in_turn(posed: Posed) -> Decided | None:
 
     That is so if everybody gets the choice that costs the least, without more doubts than it must have.
     """
-    return _Search(posed).in_turn()
+    return _Search(posed, MOST_ROUNDS).in_turn()
 
 
 class _Search:
-    def __init__(self, posed: Posed) -> None:
-        self.posed = posed
+    """``rounds`` is how many deployments that miss replicas count by themselves."""
+
+    def __init__(self, posed: Posed, rounds: int) -> None:
+        self.posed, self.rounds = posed, rounds
         problem = posed.problem
         limits = limits_of(problem)
         self.room, self.uses = [limit.at_most for limit in limits], _uses(problem, limits)
+        self.levels = posed.levels or (tuple(demand for members in posed.members for demand in members),)
+        level = {demand: number for number, demands in enumerate(self.levels) for demand in demands}
         self.units = sorted(
             (
-                _Unit(demand, number, problem.kinds[number])
+                _Unit(demand, number, problem.kinds[number], level[demand])
                 for number, members in enumerate(posed.members)
                 for demand in members
             ),
@@ -64,19 +88,30 @@ class _Search:
     def in_turn(self) -> Decided | None:
         found = self._greedy(range(len(self.units)))
         missing, doubts, bill = self._score(found)
-        if any(missing) or doubts > self._fewest() or bill > self._bound(found):
+        if _are_missing(missing) or doubts > self._fewest() or bill > self._bound(found):
             return None
         return Decided(self.posed, self._shares(found), Appraisal("in turn", bill, bill, len(self.units)))
 
     def decided(self) -> Decided:
         starts = [self._greedy(sorted(range(len(self.units)), key=order)) for order in self._orders()]
         best = min(starts, key=self._score)
+        is_crowded = _are_missing(self._score(best)[0])
+        if is_crowded:
+            best = self._crowded(best)
         for ruined in _windows(len(self.units)):
             again = self._recreated(best, ruined)
             if self._score(again) < self._score(best):
                 best = again
         bill = self._score(best)[2]
-        return Decided(self.posed, self._shares(best), Appraisal("search", bill, self._bound(best), len(self.units)))
+        price = self._seniority_price(best) if is_crowded and self.rounds else 0
+        appraisal = Appraisal("search", bill, self._bound(best), len(self.units), price)
+        return Decided(self.posed, self._shares(best), appraisal)
+
+    def _seniority_price(self, best: list[Parts]) -> int:
+        """Return how many replicas fewer would wait in the best plan that is found without regard to age."""
+        ageless = _Search(self.posed, 0)
+        fewest = sum(self._missing(ageless._crowded(best)))
+        return max(0, round(sum(self._missing(best)) - fewest))
 
     def _orders(self) -> Iterator[Callable[[int], tuple[float, int]]]:
         yield lambda unit: (0, unit)
@@ -90,6 +125,68 @@ class _Search:
         for unit in order:
             found[unit] = self._taken(self.units[unit], left)
         return found
+
+    def _crowded(self, best: list[Parts]) -> list[Parts]:
+        """Return the best of several plans in which everybody takes the room that is worth the least to the others.
+
+        The deployments that count by themselves come first. Behind them, those of a higher priority come first, and
+        among equals the replicas whose room is worth the least. Who misses replicas and counts by itself goes to the
+        front of the next plan ("squeaky wheel", Joslin and Clements, Journal of Artificial Intelligence Research 10,
+        1999).
+        """
+        costs = _Worths(self.posed.problem, self.room, self.uses).costs()
+        behind = sorted(range(len(self.units)), key=lambda unit: (*self._frugality(self.units[unit], costs), unit))
+        urgent: dict[int, None] = {}
+        for _ in range(REPAIRS):
+            alone = self._alone(self._missing(best))
+            order = [*urgent, *range(alone), *behind]
+            found = self._least_worth_each(list(dict.fromkeys(order)), costs)
+            best = min(best, found, key=self._score)
+            lacking = self._lacking(found)
+            if urgent.keys() >= lacking.keys():
+                break
+            urgent = lacking | urgent
+        return best
+
+    def _lacking(self, found: Sequence[Parts]) -> dict[int, None]:
+        missing = self._missing(found)
+        return {unit: None for unit, each in enumerate(missing[: self._alone(missing)]) if each}
+
+    def _missing(self, found: Sequence[Parts]) -> list[float]:
+        return [self._score_of(unit, parts)[0] for unit, parts in zip(self.units, found, strict=True)]
+
+    def _least_worth_each(self, order: Sequence[int], costs: Costs) -> list[Parts]:
+        left = list(self.room)
+        found: list[Parts] = [() for _ in self.units]
+        for unit in order:
+            found[unit] = self._least_worth(self.units[unit], costs, left)
+        return found
+
+    @staticmethod
+    def _frugality(unit: _Unit, costs: Costs) -> tuple[int, float]:
+        return unit.level, min((cost for where, cost in costs[unit.number]), default=0.0)
+
+    def _least_worth(self, unit: _Unit, costs: Costs, left: list[float]) -> Parts:
+        """Take the choices whose room is worth the least, of the size that misses the least."""
+        ways = [self._cheapest(unit, size, costs, left) for size in range(len(unit.kind.sizes))]
+        best = min((way for way in ways if way), key=lambda parts: self._score_of(unit, parts)[0], default=())
+        self._use(unit.number, best, left)
+        return best
+
+    def _cheapest(self, unit: _Unit, size: int, costs: Costs, left: Sequence[float]) -> Parts:
+        room, missing = list(left), unit.kind.sizes[size]
+        parts: list[tuple[int, int, int]] = []
+        for (index, group), _ in costs[unit.number]:
+            if unit.kind.choices[index].size != size or (unit.kind.whole and parts):
+                continue
+            fits = min((int(room[row] // amount) for row, amount in self.uses[unit.number, index, group]), default=0)
+            more = max(0, min(missing, fits))
+            if more == 0 or (unit.kind.whole and more < missing):
+                continue
+            parts.append((index, group, more))
+            self._use(unit.number, ((index, group, more),), room)
+            missing -= more
+        return tuple(parts)
 
     def _recreated(self, parts: Sequence[Parts], ruined: Sequence[int]) -> list[Parts]:
         left, found = list(self.room), list(parts)
@@ -159,7 +256,22 @@ class _Search:
     def _score(self, found: Sequence[Parts]) -> Score:
         scores = [self._score_of(unit, parts) for unit, parts in zip(self.units, found, strict=True)]
         missing, doubts, bill = zip(*scores, strict=True)
-        return missing, sum(doubts), sum(bill)
+        return self._goals(missing), sum(doubts), sum(bill)
+
+    def _goals(self, missing: Sequence[float]) -> Missing:
+        """Return missing replicas as they are compared: see :data:`MOST_ROUNDS`."""
+        alone = self._alone(missing)
+        others = [0.0] * len(self.levels)
+        for unit, each in zip(self.units[alone:], missing[alone:], strict=True):
+            others[unit.level] += each
+        return tuple(missing[:alone]), tuple(others)
+
+    def _alone(self, missing: Sequence[float]) -> int:
+        """Return how many deployments count by themselves: up to the last one behind which a search continues."""
+        lacking = [number for number, each in enumerate(missing) if each]
+        if len(lacking) < self.rounds:
+            return len(missing)
+        return lacking[self.rounds - 1] + 1 if self.rounds else 0
 
     def _score_of(self, unit: _Unit, parts: Parts) -> tuple[float, float, float]:
         kind, size = unit.kind, _size_of(unit, parts)
@@ -212,6 +324,79 @@ class _Tally:
     def share(self) -> Share:
         one, many, loose = (tuple(sorted(each.items())) for each in (self.whole, self.mixed, self.loose))
         return Share(one, many, loose, tuple(sorted(self.parts.items())))
+
+
+def _are_missing(missing: Missing) -> bool:
+    return any(map(any, missing))
+
+
+Costs = tuple[tuple[tuple[tuple[int, int], float], ...], ...]
+"""For each kind the worth of the room of one replica, by choice and group, the least first."""
+
+
+class _Worths:
+    """What the room of each limit is worth, counted in replicas that have no place because of it.
+
+    A replica has a place if its room is worth less than one replica of its kind. A limit that more replicas want than
+    it holds becomes dearer, and one with room becomes cheaper.
+    """
+
+    def __init__(self, problem: Problem, room: Sequence[float], uses: Mapping[Where, list[tuple[int, float]]]) -> None:
+        self.problem = problem
+        self.room = room
+        self.places = [
+            [
+                ((index, group), uses[number, index, group])
+                for index, choice in enumerate(kind.choices)
+                for group in choice.groups
+            ]
+            for number, kind in enumerate(problem.kinds)
+        ]
+
+    def costs(self) -> Costs:
+        """Return the costs by the mean worths of all steps, since those of a single step go up and down."""
+        now, total = [0.0] * len(self.room), [0.0] * len(self.room)
+        steps = min(STEPS, MOST_COSTS // max(1, sum(map(len, self.places))))
+        for step in range(1, steps + 1):
+            taken = self._taken(now)
+            for row, room in enumerate(self.room):
+                now[row] = max(0.0, now[row] + (taken[row] - room) / max(1.0, room) ** 2 / step**0.5)
+                total[row] += now[row]
+        mean = [each / max(1, steps) for each in total]
+        return tuple(
+            tuple(
+                sorted(
+                    ((where, self._cost(mean, uses)) for where, uses in places),
+                    key=lambda each, kind=kind: (round(each[1], 6), _rank(kind, each[0][0]), each[0]),  # type: ignore[misc]
+                )
+            )
+            for kind, places in zip(self.problem.kinds, self.places, strict=True)
+        )
+
+    def _taken(self, worths: Sequence[float]) -> list[float]:
+        """Return what all replicas use of each limit if each takes the choice that is worth the least."""
+        taken = [0.0] * len(self.room)
+        for kind, count, places in zip(self.problem.kinds, self.problem.counts, self.places, strict=True):
+            cost, uses, size = min(
+                (
+                    (self._cost(worths, uses) * kind.sizes[kind.choices[index].size], uses, kind.choices[index].size)
+                    for (index, _), uses in places
+                ),
+                key=lambda each: each[0],
+                default=(0.0, [], 0),
+            )
+            if cost < kind.replicas:
+                for row, amount in uses:
+                    taken[row] += count * kind.sizes[size] * amount
+        return taken
+
+    @staticmethod
+    def _cost(worths: Sequence[float], uses: Sequence[tuple[int, float]]) -> float:
+        return sum([worths[row] * amount for row, amount in uses])
+
+
+def _rank(kind: Kind, index: int) -> tuple[int, float]:
+    return kind.choices[index].doubts, kind.choices[index].price
 
 
 def _uses(problem: Problem, limits: Sequence[Limit]) -> dict[Where, list[tuple[int, float]]]:

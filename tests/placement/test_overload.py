@@ -1,0 +1,88 @@
+"""Who waits if not all replicas have a place: the younger ones, or as few as possible. What runs stays either way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.adapters.highs import fleetwide
+from plimsoll.domain.cluster.priorities import Priority
+from plimsoll.domain.requests.serving import Overrides
+from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.demands.pools import Tenant
+from plimsoll.placement.solvers import Fleetwide, Overload
+from tests.support.planning import A100, H100, LLAMA_8B, LLAMA_70B, fleet, node, pool, request, tenant
+from tests.support.world_plans import planned
+
+Make = Callable[[Overload], Fleetwide]
+
+FULL = fleet(node("h", H100, 4))
+
+
+@pytest.fixture(params=["programme", "search"])
+def make(request: pytest.FixtureRequest) -> Make:
+    return fleetwide if request.param == "programme" else lambda overload: Fleetwide(None, overload)
+
+
+def old() -> Tenant:
+    """A deployment that needs all GPUs of the fleet for one replica, and is older than the others."""
+    four = Overrides(tensor_parallel=4)
+    return tenant(request(LLAMA_70B, name="old", created="0", overrides=four))
+
+
+def young(count: int = 4) -> list[Tenant]:
+    """Deployments that need one GPU each."""
+    return [tenant(request(LLAMA_8B, name=f"y{index}", created=f"{1 + index}")) for index in range(count)]
+
+
+def outcome(asking: Sequence[Tenant], solver: Fleetwide) -> tuple[dict[str, int], Appraisal | None]:
+    made = planned(asking, FULL, solver=solver)
+    return {key.name: decision.missing for key, decision in made.decisions.items()}, made.appraisal
+
+
+def test_by_age_the_young_wait_and_the_record_says_how_many_fewer_would(make: Make) -> None:
+    missing, appraisal = outcome([old(), *young()], make(Overload.SENIORITY))
+    assert missing == {"old": 0, "y0": 1, "y1": 1, "y2": 1, "y3": 1}
+    assert appraisal is not None
+    assert appraisal.seniority_price == 3
+
+
+def test_most_placed_lets_as_few_replicas_wait_as_possible(make: Make) -> None:
+    missing, appraisal = outcome([old(), *young()], make(Overload.MOST_PLACED))
+    assert missing == {"old": 1, "y0": 0, "y1": 0, "y2": 0, "y3": 0}
+    assert appraisal is not None
+    assert appraisal.seniority_price == 0
+
+
+@pytest.mark.parametrize("overload", Overload)
+def test_a_higher_priority_comes_first_whatever_counts_among_equals(make: Make, overload: Overload) -> None:
+    missing, appraisal = outcome([replace(old(), priority=Priority(10)), *young()], make(overload))
+    assert missing == {"old": 0, "y0": 1, "y1": 1, "y2": 1, "y3": 1}
+    assert appraisal is not None
+    assert appraisal.seniority_price == 0
+
+
+@pytest.mark.parametrize("overload", Overload)
+def test_a_running_replica_is_not_taken_from_its_deployment(make: Make, overload: Overload) -> None:
+    runs = replace(old(), pools=(pool(H100, 4),))
+    made = planned([runs, *young()], fleet(node("h", H100, 4, held=4)), solver=make(overload))
+    assert [decision.missing for decision in made.decisions.values()] == [0, 1, 1, 1, 1]
+    (kept,) = made.decisions[runs.request.key].pools
+    assert (kept.gpu_type, kept.replicas) == (H100, 1)
+
+
+@pytest.mark.parametrize("overload", Overload)
+def test_who_waits_does_not_matter_while_all_have_a_place(make: Make, overload: Overload) -> None:
+    where = fleet(node("h", H100, 8), node("a", A100, 8))
+    made = planned([old(), *young()], where, solver=make(overload))
+    assert [decision.missing for decision in made.decisions.values()] == [0] * 5
+    assert made.appraisal is not None
+    assert made.appraisal.seniority_price == 0
+
+
+def test_the_price_of_plans_one_after_the_other_is_their_sum_if_both_are_known() -> None:
+    first = Appraisal("programme", 1.0, 1.0, 2, seniority_price=3)
+    assert first.with_(Appraisal("search", 1.0, None, 1, seniority_price=4)).seniority_price == 7
+    assert first.with_(Appraisal("search", 1.0, None, 1, seniority_price=None)).seniority_price is None
