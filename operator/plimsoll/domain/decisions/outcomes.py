@@ -484,13 +484,20 @@ class Option:
     has_narrow_cache: bool = False
     cost: Decimal | None = field(init=False, repr=False, compare=False)
     """The sum that options are ranked by: :attr:`weighed_price`, ``delay_cost`` and ``charges``."""
+    doubts: int = field(init=False, repr=False, compare=False)
+    """0 for an option without a doubt. Options with fewer doubts come first, whatever they cost.
+
+    One that fits at the lower edge of its band alone has one more. A promise that may be missed counts more than a fit
+    that is only probable, because an engine that does not start is placed anew.
+    """
     figures: CandidateFigures = field(init=False, repr=False, compare=False)
     """The memory and the price once more. All reasons not to take the option share this one value."""
 
     def __post_init__(self) -> None:
-        """Make the value once: a pass gives an option's figures to a rejection for each deployment."""
+        """Make the values once: a pass compares options often, and gives their figures to many rejections."""
         figures = CandidateFigures(self.estimate, self.hourly_price, self.gpu.price_source)
         object.__setattr__(self, "figures", figures)
+        object.__setattr__(self, "doubts", self._count_doubts())
         price = self.weighed_price
         object.__setattr__(self, "cost", None if price is None else price + self.delay_cost + self.charges)
 
@@ -508,13 +515,7 @@ class Option:
         """Whether its nodes are paid for whoever uses them."""
         return not self.gpu.billing.ends_with_use
 
-    @property
-    def doubts(self) -> int:
-        """Return 0 for an option without a doubt. Options with fewer doubts come first, whatever they cost.
-
-        One that fits at the lower edge of its band alone has one more. A promise that may be missed counts more than a
-        fit that is only probable, because an engine that does not start is placed anew.
-        """
+    def _count_doubts(self) -> int:
         is_unsure = self.estimate.fit_by_figures is not Fit.SURE
         unasked = self.is_unmeasured + self.is_unasked_spot
         return 3 * self.may_break_promise + unasked + is_unsure + (not self.estimate.is_expected_to_fit)

@@ -61,7 +61,7 @@ def speed_of(
         )
     except (PlimsollError, ValueError):
         return None
-    measured = request.measured_speed(gpu.name, split)
+    measured = request.measured_speed(gpu.name, split) if request.speeds else 1
     return found if measured == 1 else found.corrected(measured)
 
 
