@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType
@@ -68,6 +69,12 @@ class ReplicaShape(NamedTuple):
         return ceil_div(pods, self.pods)
 
 
+@lru_cache(maxsize=64)
+def _one_pod(gpus: int) -> ReplicaShape:
+    """Return the shape of a replica in one pod. A pass asks many thousand times, for a few numbers."""
+    return ReplicaShape(1, gpus)
+
+
 class Split(NamedTuple):
     """How one replica is divided over GPUs.
 
@@ -91,7 +98,7 @@ class Split(NamedTuple):
     @property
     def shape(self) -> ReplicaShape:
         """The pods that its GPUs are divided among: one pod has all of them."""
-        return ReplicaShape(1, self.gpus)
+        return _one_pod(self.gpus)
 
     @property
     def expert_ranks(self) -> int:
