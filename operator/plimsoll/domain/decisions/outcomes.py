@@ -477,6 +477,11 @@ class Option:
     """The sum that options are ranked by: :attr:`weighed_price`, ``delay_cost`` and ``parts_charge``."""
     figures: CandidateFigures = field(init=False, repr=False, compare=False)
     """The memory and the price once more. All reasons not to take the option share this one value."""
+    doubts: int = field(init=False, repr=False, compare=False)
+    """0 for an option without a doubt. Options with fewer doubts come first, whatever they cost.
+
+    One that fits at the lower edge of its band alone has one more. A promise that may be missed counts more than a fit
+    that is only probable, because an engine that does not start is placed anew."""
 
     def __post_init__(self) -> None:
         """Make the value once: a pass gives an option's figures to a rejection for each deployment."""
@@ -484,6 +489,10 @@ class Option:
         object.__setattr__(self, "figures", figures)
         price = self.weighed_price
         object.__setattr__(self, "cost", None if price is None else price + self.delay_cost + self.parts_charge)
+        is_unsure = self.estimate.fit_by_figures is not Fit.SURE
+        unasked = self.is_unmeasured + self.is_unasked_spot
+        unlikely = not self.estimate.is_expected_to_fit
+        object.__setattr__(self, "doubts", 3 * self.may_break_promise + unasked + is_unsure + unlikely)
 
     @property
     def weighed_price(self) -> Decimal | None:
@@ -491,17 +500,6 @@ class Option:
         if self.hourly_price is None or not self.has_narrow_cache:
             return self.hourly_price
         return self.hourly_price / (1 - NARROWING)
-
-    @property
-    def doubts(self) -> int:
-        """Return 0 for an option without a doubt. Options with fewer doubts come first, whatever they cost.
-
-        One that fits at the lower edge of its band alone has one more. A promise that may be missed counts more than a
-        fit that is only probable, because an engine that does not start is placed anew.
-        """
-        is_unsure = self.estimate.fit_by_figures is not Fit.SURE
-        unasked = self.is_unmeasured + self.is_unasked_spot
-        return 3 * self.may_break_promise + unasked + is_unsure + (not self.estimate.is_expected_to_fit)
 
     @property
     def split(self) -> Split:
