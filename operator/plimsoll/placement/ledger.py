@@ -168,11 +168,13 @@ class Ledger:
         *,
         enough: int | None = None,
     ) -> int:
-        """Return how many replicas still fit on these nodes, each pod whole on one node. ``need`` is that of a pod.
+        """Return how many replicas still fit on these nodes, at most ``enough``, each pod whole on one node.
 
-        The count stops at ``enough``, so that not all nodes are read if much room is left.
+        ``need`` is that of a pod.
         """
-        return self.once("room", nodes, (shape, need, enough), lambda: self._count_room(nodes, shape, need, enough))
+        gpus = shape.gpus_per_pod
+        pods = self.once("pods", nodes, (gpus, need), lambda: self._count_pods(nodes, gpus, need))
+        return shape.replicas_of(pods if enough is None else min(pods, shape.pods_of(enough)))
 
     def has_room(self, nodes: tuple[GpuNode, ...], shape: ReplicaShape, need: HostNeed = NO_HOST_NEED) -> bool:
         """Whether these nodes have room for one replica."""
@@ -284,14 +286,8 @@ class Ledger:
             found = self._parts[id(nodes)] = _located(nodes, self.grid.spots)
         return found
 
-    def _count_room(self, nodes: tuple[GpuNode, ...], shape: ReplicaShape, need: HostNeed, enough: int | None) -> int:
-        pods, gpus = 0, shape.gpus_per_pod
-        most = None if enough is None else shape.pods_of(enough)
-        for part in self._parts_of(nodes):
-            pods += self._pods_on(part, gpus, need)
-            if most is not None and pods >= most:
-                return shape.replicas_of(most)
-        return shape.replicas_of(pods)
+    def _count_pods(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed) -> int:
+        return sum([self._pods_on(part, gpus, need) for part in self._parts_of(nodes)])
 
     def _pods_on(self, part: _Part, gpus: int, need: HostNeed) -> int:
         known, key = self._known[part.section].blocks[part.block], (part.mask, gpus, need)

@@ -93,14 +93,28 @@ def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> 
             price = exact_price(choice.hourly_price)
             return Reason.TOO_MANY_ON_SPOT, (("price", price), ("least", request.least_on_demand))
         return Reason.QUOTA_EXCEEDED, _beyond_quota(resource, asked, left[resource] if left else 0)
-    nodes, shape, need = footprint(request, choice, fleet)
-    largest, gpus = ledger.largest(nodes), shape.gpus_per_pod
+    return _shortage_of_nodes(request, choice.gpu.name, footprint(request, choice, fleet), fleet, ledger)
+
+
+def _shortage_of_nodes(
+    request: Request, gpu_type: str, there: Footprint, fleet: Fleet, ledger: Ledger
+) -> tuple[Reason, Numbers]:
+    """Return the shortage without regard to quotas. All places with one footprint share it."""
+    about = (there.shape, there.need)
+    return ledger.once("shortage", there.nodes, about, lambda: _found_shortage(request, gpu_type, there, fleet, ledger))
+
+
+def _found_shortage(
+    request: Request, gpu_type: str, there: Footprint, fleet: Fleet, ledger: Ledger
+) -> tuple[Reason, Numbers]:
+    (nodes, shape, need), gpus = there, there.shape.gpus_per_pod
+    largest = ledger.largest(nodes)
     if largest < gpus or ledger.has_room(nodes, shape, need):
         unhealthy = ledger.once(
             "unhealthy",
             nodes,
             (gpus,),
-            lambda: unhealthy_here(request, fleet, choice.gpu.name, gpus, lambda node: ledger.free[node.account]),
+            lambda: unhealthy_here(request, fleet, gpu_type, gpus, lambda node: ledger.free[node.account]),
         )
         return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", largest), *unhealthy)
     return ledger.once("besides GPUs", nodes, (gpus, need), lambda: _beside_gpus(need, ledger.hosts_with(nodes, gpus)))
@@ -393,11 +407,10 @@ def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rej
 def _taken(
     request: Request, choice: Option, there: Footprint, fleet: Fleet, ledger: Ledger, *, is_limited: bool
 ) -> Rejection:
-    """Do the same as :func:`taken`. Without a quota, all deployments with the same option share the reason."""
+    """Do the same as :func:`taken`."""
     if is_limited:
         return taken(request, choice, fleet, ledger)
-    about = (id(choice), there.need)
-    return ledger.once("taken", there.nodes, about, lambda: (choice, taken(request, choice, fleet, ledger)))[1]
+    return declined(choice, *_shortage_of_nodes(request, choice.gpu.name, there, fleet, ledger))
 
 
 def _costs_more(choice: Option, best: Option) -> Rejection:

@@ -66,8 +66,10 @@ def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
     had_room = options_with_room(award.demand.request, award.demand.options, stock.fleet, stock.ledger)
 
     def real(rejection: Rejection) -> Rejection:
+        if rejection.reason is not Reason.GPUS_TAKEN:
+            return rejection
         option = had_room.get((rejection.gpu_type, rejection.split))
-        if rejection.reason is not Reason.GPUS_TAKEN or option is None:
+        if option is None:
             return rejection
         if (option.doubts, rank(option)) > (best.doubts, rank(best)):
             return less_preferred_once(option, best, stock.fleet)
