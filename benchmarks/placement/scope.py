@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.placement.cases import DEMANDS
@@ -34,7 +34,7 @@ QUICK = Scope(nodes=(50, 250), seeds=1, speed=((250, 200, 40),), replay=((50, 12
 FULL = Scope(
     nodes=(50, 250, 1250),
     seeds=3,
-    speed=((50, 40, 40), (250, 200, 40), (1250, 1000, 40), (1250, 1000, 1000)),
+    speed=((50, 40, 40), (250, 200, 40), (1250, 1000, 40), (1250, 1000, 1000), (5000, 5000, 100)),
     replay=((50, 72), (250, 24)),
 )
 
@@ -65,7 +65,9 @@ def asked(arguments: Sequence[str] | None) -> Asked:
     found = parser.parse_args(arguments)
     scope = FULL if found.full else QUICK
     if found.nodes or found.seeds:
-        scope = Scope(tuple(found.nodes or scope.nodes), found.seeds or scope.seeds, scope.speed, scope.replay)
+        scope = replace(scope, nodes=tuple(found.nodes or scope.nodes), seeds=found.seeds or scope.seeds)
+    if found.sizes:
+        scope = replace(scope, speed=tuple(found.sizes))
     try:
         known = all_solvers(found.inject)
         solvers = {name: known[name] for name in _known(found.solvers, known, "--solvers")}
@@ -92,6 +94,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--full", action="store_true", help="all sizes, three seeds, three days: an hour or more")
     parser.add_argument("--only", metavar="PARTS", help=f"of {', '.join(PARTS)}; usually all")
     parser.add_argument("--nodes", type=_numbers, metavar="N,N", help="sizes of the fleets of which quality is judged")
+    parser.add_argument(
+        "--sizes",
+        type=_sizes,
+        action="append",
+        metavar="NODES,DEPLOYMENTS,KINDS",
+        help="a world in which passes are timed; may be repeated",
+    )
     parser.add_argument("--seeds", type=int, metavar="N", help="how many worlds of each kind")
     parser.add_argument("--solvers", metavar="NAMES", help=f"of {', '.join(all_solvers())}, and of --inject")
     parser.add_argument("--fleets", metavar="NAMES", help=f"of {', '.join(FLEETS)}")
@@ -111,6 +120,11 @@ def _numbers(text: str) -> tuple[int, ...]:
     if min(numbers) < 1:
         raise ValueError(text)
     return numbers
+
+
+def _sizes(text: str) -> tuple[int, int, int]:
+    nodes, deployments, kinds = _numbers(text)
+    return nodes, deployments, kinds
 
 
 def _known(text: str | None, known: Mapping[str, object] | Sequence[str], option: str) -> list[str]:

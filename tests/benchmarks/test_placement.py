@@ -323,3 +323,16 @@ def test_a_world_has_the_part_of_the_largest_demand_that_is_asked_for(percent: i
         assert 0 <= sum(all_of_it) * percent / 100 - sum(wanted) < 1
     else:
         assert len(wanted) == round(len(all_of_it) * percent / 100)
+
+
+def test_the_timed_worlds_are_those_that_are_asked_for(capsys: Capture) -> None:
+    asked_for = ["--only", "speed", "--solvers", "greedy", "--sizes", "12,5,7", "--sizes", "13,4,6", "--width", "150"]
+    assert main(asked_for) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "greedy" in line]
+    assert [[cell for cell in row if cell.isdecimal()][:3] for row in rows] == [["12", "5", "7"], ["13", "4", "6"]]
+
+
+def test_a_timed_world_needs_three_numbers(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["--only", "speed", "--sizes", "12,5"])
+    assert "--sizes" in capsys.readouterr().err

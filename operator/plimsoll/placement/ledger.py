@@ -70,6 +70,8 @@ class Grid:
     indexes: tuple[tuple[tuple[int, ...], ...], ...] = field(repr=False)
     spots: Mapping[str, Spot] = field(repr=False, compare=False)
     homes: Mapping[str, Spot] = field(repr=False, compare=False)
+    largest: int = field(repr=False, compare=False)
+    """The accounts of the largest section."""
 
     @staticmethod
     def of(fleet: Fleet) -> Grid:
@@ -87,6 +89,7 @@ class Grid:
             indexes,
             spots,
             homes,
+            largest=max((sum(map(len, blocks)) for blocks in indexes), default=0),
         )
 
 
@@ -108,11 +111,14 @@ class _Ordered(NamedTuple):
     pods: int
 
 
+_Answers = dict[tuple[object, ...], tuple[tuple[GpuNode, ...], Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """Answers about one state of a section: about the whole of it, and about each of its blocks."""
 
-    answers: dict[tuple[object, ...], tuple[tuple[GpuNode, ...], object]]
+    answers: _Answers
     blocks: tuple[dict[tuple[object, ...], object], ...]
 
 
@@ -131,7 +137,7 @@ class Ledger:
     """The parts of sets of nodes, and the section that holds all of them or -1. The nodes are kept too, here and in all
     answers, so that no others get their id."""
     _known: tuple[_Known, ...] = field(repr=False, compare=False)
-    _of_all: dict[tuple[object, ...], tuple[tuple[GpuNode, ...], object]] = field(repr=False, compare=False)
+    _of_all: _Answers = field(repr=False, compare=False)
     """Cached answers about nodes of several sections; quotas change no cached answer."""
 
     @staticmethod
@@ -172,9 +178,9 @@ class Ledger:
 
         ``need`` is that of a pod.
         """
-        gpus = shape.gpus_per_pod
-        pods = self.once("pods", nodes, (gpus, need), lambda: self._count_pods(nodes, gpus, need))
-        return shape.replicas_of(pods if enough is None else min(pods, shape.pods_of(enough)))
+        most = None if enough is None else shape.pods_of(enough)
+        pods = self._pods(nodes, shape.gpus_per_pod, need, most)
+        return shape.replicas_of(pods if most is None else min(pods, most))
 
     def has_room(self, nodes: tuple[GpuNode, ...], shape: ReplicaShape, need: HostNeed = NO_HOST_NEED) -> bool:
         """Whether these nodes have room for one replica."""
@@ -196,19 +202,16 @@ class Ledger:
 
         An answer that ``find`` reads from other nodes too needs all of the fleet's nodes as ``nodes``.
         """
-        section = self._located(nodes)[2]
-        answers = self._of_all if section < 0 else self._known[section].answers
-        key = (question, id(nodes), *about)
+        answers, key = self._answers_about(nodes), (question, id(nodes), *about)
         known = answers.get(key)
         if known is None:
             known = answers[key] = nodes, find()
-        answer: Answer = known[1]  # type: ignore[assignment]
+        answer: Answer = known[1]
         return answer
 
     def recalled(self, question: str, nodes: tuple[GpuNode, ...], about: tuple[object, ...]) -> Any:
         """Return the answer of :meth:`once`; None if it is not known yet."""
-        section = self._located(nodes)[2]
-        known = (self._of_all if section < 0 else self._known[section].answers).get((question, id(nodes), *about))
+        known = self._answers_about(nodes).get((question, id(nodes), *about))
         return None if known is None else known[1]
 
     def take(
@@ -277,6 +280,11 @@ class Ledger:
                 rooms = [room if name == names[position] else each for name, each in zip(names, rooms, strict=True)]
         return _Block(tuple(gpus), tuple(rooms))
 
+    def _answers_about(self, nodes: tuple[GpuNode, ...]) -> _Answers:
+        """Return the answers about these nodes: those of their section, or of the ledger if they are in several."""
+        section = -1 if len(nodes) > self.grid.largest else self._located(nodes)[2]
+        return self._of_all if section < 0 else self._known[section].answers
+
     def _parts_of(self, nodes: tuple[GpuNode, ...]) -> tuple[_Part, ...]:
         return self._located(nodes)[1]
 
@@ -286,8 +294,23 @@ class Ledger:
             found = self._parts[id(nodes)] = _located(nodes, self.grid.spots)
         return found
 
-    def _count_pods(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed) -> int:
-        return sum([self._pods_on(part, gpus, need) for part in self._parts_of(nodes)])
+    def _pods(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed, most: int | None) -> int:
+        """Return how many pods fit. The count stops at ``most``: not all nodes are read if there is much room."""
+        answers, key = self._answers_about(nodes), ("pods", id(nodes), gpus, need)
+        known: tuple[int, bool] = answers[key][1] if key in answers else (0, False)
+        if not known[1] and (most is None or known[0] < most):
+            known = self._counted(nodes, gpus, need, most)
+            answers[key] = nodes, known
+        return known[0]
+
+    def _counted(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed, most: int | None) -> tuple[int, bool]:
+        """Return how many pods fit on the nodes that were read, and whether these are all."""
+        pods = 0
+        for part in self._parts_of(nodes):
+            pods += self._pods_on(part, gpus, need)
+            if most is not None and pods >= most:
+                return pods, False
+        return pods, True
 
     def _pods_on(self, part: _Part, gpus: int, need: HostNeed) -> int:
         known, key = self._known[part.section].blocks[part.block], (part.mask, gpus, need)
