@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.latency.bands import predictions
+from benchmarks.latency.bands import TPOT, TTFT, coverage_of_new_sources, predictions
 from benchmarks.latency.cases import cases_of
 from benchmarks.latency.document import write_into
 from benchmarks.latency.folds import read_held_out
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyError, OSError, ValueError) as error:
         sys.stderr.write(f"{asked.rows}: {error}\n")
         return 2
+    coverage = {}
     columns = [Column("in the fit" if asked.rows == ROWS else "the catalogue's constants", [*map(predict, cases)])]
     if asked.rows == ROWS:
         held_out = read_held_out()
@@ -33,9 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Column("source held back", predictions(cases, held_out, "source")),
             *columns,
         ]
+        answers = [columns[2].answers, columns[0].answers]
+        coverage = {
+            "per token": coverage_of_new_sources(cases, answers, TPOT),
+            "to the first token": coverage_of_new_sources(cases, answers, TTFT),
+        }
     columns.append(Column("plain roofline", [*map(roofline, cases)]))
     columns.append(Column("bandwidth floor", [*map(bandwidth_floor, cases)]))
-    text = report(cases, columns)
+    text = report(cases, columns, coverage)
     sys.stdout.write(f"{text}\n")
     if asked.write:
         write_into(asked.write, text)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from benchmarks.latency.cases import Case
 from benchmarks.latency.parameters import Fitted
 from benchmarks.latency.rows import DATA
+from plimsoll.domain.cluster.gpus import Vendor
 
 HELD_OUT: Final = DATA / "held_out.json"
 FEW: Final = "few rows"
@@ -28,7 +29,10 @@ def shape(case: Case) -> str:
 
 def series(case: Case) -> str:
     """Return the series of runs: the source, and the release where one source has most of the rows."""
-    return f"{_LARGEST} {case.row.release}" if case.row.source == _LARGEST else case.row.source
+    row = case.row
+    if row.source == _LARGEST:
+        return f"{_LARGEST} {row.release}"
+    return f"{row.source} {row.gpu}" if case.gpu.vendor is Vendor.AMD else row.source
 
 
 KINDS: Final[Mapping[str, Callable[[Case], str]]] = {

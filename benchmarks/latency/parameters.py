@@ -1,6 +1,6 @@
 """The form of the constants: shares of peaks that hold for all GPUs, factors of each generation, and what is expected.
 
-A generation has six numbers of its own. The others are common to all, so that a GPU type without any row still has
+A generation has eight numbers of its own. The others are common to all, so that a GPU type without any row still has
 constants that were tested. Every number is fitted as the logarithm of its ratio to the expected value; the spread says
 how far from it a few rows may pull it.
 """
@@ -37,14 +37,18 @@ COMMON: Final[Mapping[str, Expected]] = {
     "expert_spread": Expected(0.9, 0.2),
     "expert_layer_seconds": Expected(25e-6, 0.5),
     "quantized_layer_seconds": Expected(10e-6, 0.5),
+    "nvfp4_layer_seconds": Expected(10e-6, 0.5),
     "eager_layer_seconds": Expected(400e-6, 0.7),
     "step_seconds": Expected(0.5e-3, 0.5),
+    "early_step_seconds": Expected(1e-3, 0.7),
+    "early_sequence_seconds": Expected(40e-6, 0.5),
 }
 """Shares: medians of the kernel tables of aiconfigurator @095f58a51 (A100, H100, H200, B200, L40S, RTX PRO 6000).
 NVFP4: 0.51 to 0.64 on B200 and B300, 0.52 to 0.57 on RTX PRO 6000. Experts: 0.6 to 0.8 for 8 to 128 tokens, in all
 formats. Spread: models are trained to use their experts evenly (DeepSeek-V3, arXiv 2412.19437, section 2.1.2).
 Communication: vLLM fuses or overlaps part of it; inference-sim @f90a1e3a fitted 0.75. Times: inference-sim fitted 32 us
-a layer and 126 us a step on H100; the split between kinds of layers is this benchmark's."""
+a layer and 126 us a step on H100; the split between kinds of layers is this benchmark's. Engines that plan a step after
+the one before it are of earlier releases, whose host takes about twice the time."""
 
 FAMILY: Final[Mapping[str, Expected]] = {
     "read_16bit": Expected(0.8, 0.1),
@@ -53,30 +57,42 @@ FAMILY: Final[Mapping[str, Expected]] = {
     "layer_seconds": Expected(22e-6, 0.35),
     "sequence_seconds": Expected(40e-6, 0.35),
     "request_seconds": Expected(15e-3, 0.6),
+    "expanded_weights": Expected(7.5e12, 0.4),
+    "selecting_layer_seconds": Expected(90e-6, 0.4),
 }
-"""The same tables; request: 15.6 ms, sequence: 46 us an output token in inference-sim's H100 fit."""
+"""The same tables; request: 15.6 ms, sequence: 46 us an output token in inference-sim's H100 fit.
+
+Expanded weights: the Marlin kernels of experts read 2.6 TB/s of four-bit integers on H100, 3.0 on H200, 3.6 on B200
+(aiconfigurator-core 0.12.0, moe_perf of vLLM 0.24), less than the bandwidth; joined with a read at 0.75 of it, 7.5e12
+weights a second give 2.4, 2.9 and 3.5. Layers that choose tokens: a layer of DeepSeek-V3.2 takes 70 to 110 us longer
+than one of DeepSeek-V3 on H200 (the same package, dsa and mla modules of one token).
+"""
 
 FOLLOWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "read_16bit": ("read_8bit", "read_4bit", "read_nvfp4", "expert_read"),
     "kv_read": ("kv_read_8bit",),
     "product_16bit": ("product_8bit", "product_4bit"),
-    "layer_seconds": ("expert_layer_seconds", "quantized_layer_seconds", "eager_layer_seconds"),
+    "layer_seconds": ("expert_layer_seconds", "quantized_layer_seconds", "nvfp4_layer_seconds", "eager_layer_seconds"),
 }
 """Common constants that a generation's own factor scales, too."""
 
 Logs = Mapping[str, float]
 
-UNSEEN: Final[Mapping[str, Logs]] = {
-    "turing": {"layer_seconds": log(1.5)},
-    "cdna": {"read_16bit": log(0.5 / 0.8), "product_16bit": log(0.4 / 0.7), "layer_seconds": log(4)},
-    "rdna": {"read_16bit": log(0.5 / 0.8), "product_16bit": log(0.4 / 0.7), "layer_seconds": log(4)},
-}
-"""Generations without rows, whose own six are expected elsewhere.
+_ROCM: Final = {"layer_seconds": log(1.8), "selecting_layer_seconds": log(3), "expanded_weights": log(0.15)}
 
-MI300X reaches 51 to 60 % of its peak in matrix products (stas00/ml-engineering @744d01e, compute/accelerator), and with
-0.6, 0.5 and doubled gaps the model took half of the time that 15 runs on MI300X took (gpt-oss-20b on vLLM of August
-2025, sariekr/gpu_conc @c848ef1; DeepSeek V3.1 on SGLang, sgl-project/sgl-cookbook @7b5bd9c). They are no rows of the
-fit: another engine, and a client that was the limit. RDNA's are CDNA's. Turing's gaps are an assumption.
+ELSEWHERE: Final[Mapping[str, Logs]] = {
+    "turing": {"layer_seconds": log(1.5)},
+    "cdna4": _ROCM,
+    "cdna3": _ROCM,
+    "cdna": _ROCM | {"product_16bit": log(0.6)},
+    "rdna": _ROCM | {"product_16bit": log(0.6)},
+}
+"""Generations whose own numbers are expected elsewhere, as logarithms of ratios to the others.
+
+On AMD's cards, kernels of a layer and gaps take about twice the time, and kernels for integers and for sparse attention
+are Triton's: one set of rows shows that (InferenceX on MI325X and MI355X), and the fit moves it from there. MI300X
+reaches 51 to 60 % of its peak in matrix products (stas00/ml-engineering @744d01e, compute/accelerator); older cards and
+RDNA have no rows, and are expected to reach less. Turing's gaps are an assumption.
 """
 
 
@@ -88,8 +104,9 @@ class Fitted:
     families: Mapping[str, Logs] = field(default_factory=dict)
 
     def efficiency(self, family: str) -> Efficiency:
-        """Return the constants of a generation; one without rows has the expected values of its own six."""
-        own = dict.fromkeys(FAMILY, 0.0) | dict(self.families.get(family) or UNSEEN.get(family, {}))
+        """Return the constants of a generation; one without rows has the expected values of its own numbers."""
+        own = dict.fromkeys(FAMILY, 0.0) | dict(self.families.get(family, {}))
+        own |= {name: own[name] + value for name, value in ELSEWHERE.get(family, {}).items()}
         values = {name: each.value * exp(self.common[name]) for name, each in COMMON.items()}
         values |= {name: each.value * exp(own[name]) for name, each in FAMILY.items()}
         for leader, followers in FOLLOWERS.items():

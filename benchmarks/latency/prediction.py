@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import exp
+from math import exp, inf
 from typing import Final
 
 from benchmarks.latency.cases import Case
@@ -42,10 +42,15 @@ ROOFLINE: Final = Efficiency(
     layer_seconds=0,
     expert_layer_seconds=0,
     quantized_layer_seconds=0,
+    nvfp4_layer_seconds=0,
+    selecting_layer_seconds=0,
     eager_layer_seconds=0,
     step_seconds=0,
     sequence_seconds=0,
+    early_step_seconds=0,
+    early_sequence_seconds=0,
     request_seconds=0,
+    expanded_weights=inf,
 )
 """Every peak is reached, messages and the host take no time, and experts are chosen at random."""
 
@@ -67,7 +72,7 @@ def predict(case: Case, efficiency: Efficiency | None = None) -> Prediction:
     speed, row, load = speed_of(case.gpu), case.row, case.load
     if efficiency is not None:
         speed = replace(speed, efficiency=efficiency)
-    costs = costs_of(case.work, case.gpu, speed, case.split, case.floor, synchronous=row.synchronous)
+    costs = costs_of(case.work, case.gpu, speed, case.split, case.floor, synchronous=row.synchronous, eager=row.eager)
     decode = decode_step(costs, load)
     token = token_seconds(costs, load, row.batched_tokens, decode)
     tpot = token.total

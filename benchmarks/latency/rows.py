@@ -45,6 +45,7 @@ class Row:
     is_step: bool
     ttft: float | None
     ttft_left_out: str
+    eager: bool = False
 
     @property
     def scored_ttft(self) -> float | None:
@@ -86,6 +87,7 @@ def _row(number: int, fields: Mapping[str, str]) -> Row:
             is_step=fields["tpot_is"] == "step",
             ttft=float(fields["ttft_ms"]) / _MILLISECONDS if fields["ttft_ms"] else None,
             ttft_left_out=fields["ttft_left_out"],
+            eager=fields.get("eager") == "1",
         )
     except (KeyError, ValueError) as error:
         raise ValueError(f"row {number + 1}: {error}; see benchmarks/latency/data/README.md") from error

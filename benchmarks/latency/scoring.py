@@ -60,6 +60,25 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
+def weighted_quantile(values: Sequence[float], weights: Sequence[float], share: float) -> float:
+    """Return a quantile of values that count as much as their weights, by straight lines between their middles.
+
+    Raises:
+        ValueError: there are no values.
+    """
+    if not values:
+        raise ValueError("values: none; a quantile needs one or more")
+    aim, passed, before = share * sum(weights), 0.0, (-1.0, 0.0)
+    ordered = sorted(zip(values, weights, strict=True))
+    for value, weight in ordered:
+        middle = passed + weight / 2
+        if middle >= aim:
+            place, lower = before
+            return value if place < 0 else lower + (value - lower) * (aim - place) / (middle - place)
+        passed, before = passed + weight, (middle, value)
+    return ordered[-1][0]
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """Pairs of places for the same model and load: how many there are, and how many are predicted in their order."""
@@ -69,7 +88,10 @@ class Order:
 
 
 def order(cases: Sequence[Case], predicted: Sequence[Prediction]) -> Order:
-    """Compare places (GPU type or split) of one source that served the same model, format and load."""
+    """Compare GPU types of one source that served the same model, format and load.
+
+    Splits of one GPU type are left out: more GPUs are nearly always faster, and any model says so.
+    """
     groups: dict[tuple[object, ...], list[tuple[Case, float]]] = defaultdict(list)
     for case, each in zip(cases, predicted, strict=True):
         row = case.row
@@ -77,15 +99,11 @@ def order(cases: Sequence[Case], predicted: Sequence[Prediction]) -> Order:
     pairs = right = 0
     for group in groups.values():
         for (one, first), (other, second) in combinations(group, 2):
-            if _place(one) == _place(other) or not _differ(one.row.tpot, other.row.tpot):
+            if one.gpu.name == other.gpu.name or not _differ(one.row.tpot, other.row.tpot):
                 continue
             pairs += 1
             right += (first < second) is (one.row.tpot < other.row.tpot)
     return Order(pairs, right)
-
-
-def _place(case: Case) -> tuple[object, ...]:
-    return case.gpu.name, case.split
 
 
 def _differ(one: float, other: float) -> bool:

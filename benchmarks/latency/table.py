@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from benchmarks.latency.bands import MEASURED
+from benchmarks.latency.bands import MANY, MEASURED, Coverage, load_of
 from benchmarks.latency.cases import Case
 from benchmarks.latency.folds import shape
 from benchmarks.latency.prediction import Prediction
@@ -23,22 +23,24 @@ class Column:
     answers: Sequence[Prediction]
 
 
+Coverages = Mapping[str, Coverage]
+
 RELEASES: Final = ("before 0.14", "0.14 and later")
 _USERS: Final = ((8, "1 to 8"), (32, "9 to 32"), (128, "33 to 128"), (512, "129 to 512"), (inf, "more than 512"))
 
 Pick = Callable[[Case], bool]
 
 
-def report(cases: Sequence[Case], columns: Sequence[Column]) -> str:
-    """Return all tables as Markdown."""
-    return "\n".join(_lines(cases, columns))
+def report(cases: Sequence[Case], columns: Sequence[Column], coverage: Mapping[str, Coverages] | None = None) -> str:
+    """Return all tables as Markdown; ``coverage`` is that of bands made without a source, by figure."""
+    return "\n".join([*_lines(cases, columns), *_new_sources(coverage or {})])
 
 
 def _lines(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
     gpus = sorted({case.gpu.name for case in cases})
     models = sorted({shape(case) for case in cases})
     sources = sorted({case.row.source for case in cases})
-    formats = sorted({_format(case) for case in cases})
+    kinds = sorted({_kind(case) for case in cases})
     for ttft, title in (
         (False, "Time per output token"),
         (True, "Time to the first token, without waiting for a slot"),
@@ -53,7 +55,7 @@ def _lines(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
             ("by source", sources, _source),
             ("by release", RELEASES, _release),
             ("by users of an engine", [name for _, name in _USERS], _users),
-            ("by format of the weights", formats, _format),
+            ("by kind of weights", kinds, _kind),
         ):
             yield _row([f"*{heading}*", *[""] * len(columns)])
             for name in names:
@@ -64,16 +66,36 @@ def _lines(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _orders(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
-    yield from ("**Order of two places (GPU type or split) that differ by more than 20 % in time per token**", "")
+    yield from ("**Order of two GPU types that differ by more than 20 % in time per token**", "")
     yield _row(["", *(column.name for column in columns)])
     yield _row(["---"] * (len(columns) + 1))
     yield _row(["pairs in their order", *(_share(order(cases, column.answers)) for column in columns)])
     yield ""
 
 
+def _new_sources(coverage: Mapping[str, Coverages]) -> Iterator[str]:
+    """Yield how many figures of each source are inside bands made without it, around predictions without it."""
+    if not coverage:
+        return
+    title = "Figures of a new source inside the band, share above its upper quarter, median of upper over lower edge"
+    yield from ("", f"**{title}**", "")
+    names = [name for name in next(iter(coverage.values())) if name != "all"]
+    yield _row(["", *coverage])
+    yield _row(["---"] * (len(coverage) + 1))
+    for name in ("all", *names):
+        yield _row([name, *(_inside(each.get(name)) for each in coverage.values())])
+
+
+def _inside(found: Coverage | None) -> str:
+    if found is None:
+        return "none"
+    above = found.above_quarter / found.rows
+    return f"{found.inside} of {found.rows} ({found.inside / found.rows:.0%}), {above:.0%}, {found.width:.1f}"
+
+
 def _coverage(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
     """Yield how many measured figures are inside the band that the catalogue gives the GPU type."""
-    yield from ("**Measured figures inside the band**", "")
+    yield from ("**Measured figures inside the catalogue's band**", "")
     yield _row(["", *(column.name for column in columns)])
     yield _row(["---"] * (len(columns) + 1))
     for label, is_measured in (("GPU types with 20 rows or more", True), ("other GPU types", False)):
@@ -88,9 +110,10 @@ def _covered(cases: Sequence[Case], column: Column, *, is_measured: bool, ttft: 
         trust = speed_of(case.gpu).trust
         if (trust.name == MEASURED) is not is_measured:
             continue
+        band = trust.bands[case.work.kind][load_of(case) == MANY]
         found = ratios([case], [each], ttft=ttft)
         total += len(found)
-        inside += covered(found, trust.ttft if ttft else trust.tpot)
+        inside += covered(found, band.ttft if ttft else band.tpot)
     return f"{inside} of {total} ({inside / total:.0%})" if total else "none"
 
 
@@ -126,8 +149,8 @@ def _users(case: Case) -> str:
     return next(name for most, name in _USERS if case.load.running <= most)
 
 
-def _format(case: Case) -> str:
-    return str(case.precision)
+def _kind(case: Case) -> str:
+    return str(case.work.kind)
 
 
 def _is(key: Callable[[Case], str], name: str) -> Pick:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from math import exp
+from math import exp, inf
 from typing import Any, Final
 
 import numpy as np
@@ -16,15 +16,21 @@ from benchmarks.latency.cases import Case
 from benchmarks.latency.prediction import prompts_per_step
 from plimsoll.domain.cluster.gpus import Efficiency
 from plimsoll.domain.models.precision import Precision
-from plimsoll.performance.hardware_speed import peak_and_share, quantizes_activations, read_share, speed_of
+from plimsoll.performance.hardware_speed import (
+    peak_and_share,
+    read_share,
+    speed_of,
+    weights_to_expand,
+)
 from plimsoll.performance.model import (
     Load,
     context_tokens,
     free_tokens,
     prompt_chunks,
     prompts_per_token,
+    steps_with_prompts,
 )
-from plimsoll.performance.step_costs import LARGEST_GRAPH, SMOOTHNESS, StepCosts, costs_of
+from plimsoll.performance.step_costs import LARGEST_GRAPH, SMOOTHNESS, StepCosts, costs_of, rounded_inputs
 from plimsoll.performance.step_work import MatrixWork
 
 Vector = Any
@@ -34,7 +40,7 @@ Constants = Mapping[str, Vector]
 """Constants by name, one value for each case."""
 
 NAMES: Final = tuple(each.name for each in fields(Efficiency))
-_UNITS: Final = Efficiency(**dict.fromkeys(NAMES, 1.0))
+_UNITS: Final = Efficiency(**dict.fromkeys(NAMES, 1.0) | {"expanded_weights": inf})
 _NAMED: Final[Any] = Efficiency(**{name: name for name in NAMES})  # type: ignore[arg-type]
 _HALF: Final = 0.5
 
@@ -51,6 +57,7 @@ class _Matrices:
     token_seconds: Vector
     read_share: Vector
     product_share: Vector
+    weights: Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +129,11 @@ class Stack:
     def _count_host(self, cases: Sequence[Case]) -> None:
         self._layers = self._each(lambda each: each.costs.work.layers)
         self._expert_layers = self._each(lambda each: each.costs.work.expert_layers)
-        self._quantized_layers = np.array([float(case.work.layers) if _rounds(case) else 0.0 for case in cases])
+        self._selecting_layers = self._each(lambda each: each.costs.work.selecting_layers)
+        rounded = [rounded_inputs(case.work, speed_of(case.gpu)) for case in cases]
+        is_nvfp4 = np.array([each is Precision.NVFP4 for each in rounded])
+        self._nvfp4_layers = self._layers * is_nvfp4
+        self._quantized_layers = self._layers * np.array([each is not None for each in rounded]) * ~is_nvfp4
         self._stages = self._each(lambda each: each.costs.split.pipeline_parallel)
         self._synchronous = self._each(lambda each: each.costs.is_synchronous) > 0
         self._host_reads = self._each(lambda each: each.costs.floor.host_seconds)
@@ -137,7 +148,10 @@ class Stack:
         waiting = prompts * prompt
         carried = np.where(prompts > 0, np.maximum(np.minimum(prompt, free), np.minimum(waiting, free)), 0.0)
         self._prompts, self._prompt, self._others = prompts, prompt, self._each(lambda each: each.others)
-        self._loaded_steps = np.where(prompts > 0, waiting / np.where(carried > 0, carried, 1.0), 0.0)
+        steps = np.where(prompts > 0, waiting / np.where(carried > 0, carried, 1.0), 0.0)
+        self._loaded_steps = np.array(
+            [steps_with_prompts(each.costs, own) for each, own in zip(self._columns, steps, strict=True)]
+        )
         self._passes = (chunks + self._stages - 1) / self._stages
         running = self._each(lambda each: each.load.running)
         context = self._each(lambda each: context_tokens(each.load))
@@ -218,12 +232,15 @@ class Stack:
             self._layers * known["layer_seconds"]
             + self._expert_layers * known["expert_layer_seconds"]
             + self._quantized_layers * known["quantized_layer_seconds"]
+            + self._nvfp4_layers * known["nvfp4_layer_seconds"]
+            + self._selecting_layers * known["selecting_layer_seconds"]
         )
         work = with_host + compute + step.messages * known["communication"] + gaps
         eager = _joined(work, self._layers * known["eager_layer_seconds"])
         work = np.where(step.tokens > LARGEST_GRAPH, eager, work)
-        host = self._stages * (known["step_seconds"] + known["sequence_seconds"] * step.own)
-        return np.where(self._synchronous, work + host, _joined(work, host)), work
+        ahead = self._stages * (known["step_seconds"] + known["sequence_seconds"] * step.own)
+        after = self._stages * (known["early_step_seconds"] + known["early_sequence_seconds"] * step.own)
+        return np.where(self._synchronous, work + after, _joined(work, ahead)), work
 
     def _matrix_seconds(self, step: _Step, constants: Vector, known: Constants) -> tuple[Vector, Vector]:
         every = np.arange(len(self._cached))
@@ -236,7 +253,7 @@ class Stack:
         ):
             for each in group:
                 share = known["expert_read"] if expert else constants[each.read_share, every]
-                read = each.read_seconds * part / share
+                read = _joined(each.read_seconds / share, each.weights / known["expanded_weights"]) * part
                 product = each.token_seconds * tokens / constants[each.product_share, every]
                 if expert:
                     product = product / known["expert_product"]
@@ -261,11 +278,13 @@ def _place(found: Sequence[tuple[Case, tuple[MatrixWork, ...], Any]], place: int
     size = len(found)
     read, product = np.zeros(size), np.zeros(size)
     read_names, product_names = np.zeros(size, int), np.zeros(size, int)
+    weights = np.zeros(size)
     for index, (case, works, costs) in enumerate(found):
         if place < len(works):
             read[index], product[index] = costs[place].read_seconds, costs[place].token_seconds
             read_names[index], product_names[index] = _shares(case, works[place].precision)
-    return _Matrices(read, product, read_names, product_names)
+            weights[index] = works[place].bytes * weights_to_expand(speed_of(case.gpu), works[place].precision)
+    return _Matrices(read, product, read_names, product_names, weights)
 
 
 def _shares(case: Case, precision: Precision) -> tuple[int, int]:
@@ -277,8 +296,3 @@ def _shares(case: Case, precision: Precision) -> tuple[int, int]:
 
 def _cache_share(case: Case) -> str:
     return "kv_read_8bit" if case.work.has_small_cache else "kv_read"
-
-
-def _rounds(case: Case) -> bool:
-    speed = speed_of(case.gpu)
-    return any(quantizes_activations(speed, each.precision) for each in (*case.work.dense, *case.work.experts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.cluster.gpus import GpuType, Interconnect
+from plimsoll.domain.cluster.gpus import GpuType, Interconnect, WeightKind
 from tests.support.tables import every_case
 
 TYPES = {card.name: card for card in load_gpu_types()}
@@ -18,8 +18,9 @@ def test_every_type_has_a_speed_with_shares_below_its_peaks(card: GpuType) -> No
     shares = (each.read_16bit, each.read_8bit, each.read_4bit, each.kv_read, each.product_16bit, each.attention)
     assert all(0 < share <= 1 for share in shares)
     assert all(0 < share <= 1 for share in (each.product_8bit, each.product_4bit, each.expert_spread))
-    assert card.speed.trust.tpot[0] < 1 < card.speed.trust.tpot[1]
-    assert card.speed.trust.ttft[0] < 1 < card.speed.trust.ttft[1]
+    bands = [band for both in card.speed.trust.bands.values() for band in both]
+    assert len(bands) == 2 * len(WeightKind)
+    assert all(low < 1 < high for band in bands for low, high in (band.tpot, band.ttft))
 
 
 def test_cards_that_share_memory_with_the_host_have_no_neighbours() -> None:
@@ -59,10 +60,20 @@ def test_a_slice_computes_its_share_and_works_alone() -> None:
 
 def test_families_with_rows_are_told_from_those_without() -> None:
     trusts = {name: card.speed.trust for name, card in TYPES.items() if card.speed is not None}
-    assert trusts["h100-sxm-80gb"].is_validated
     assert trusts["b200-sxm-180gb"].name == "measured"
-    assert not trusts["l40-48gb"].is_validated
+    assert trusts["l40-48gb"].name == "family"
     assert trusts["t4-16gb"].name == trusts["mi300x-192gb"].name == "unknown"
-    wide, usual, narrow = trusts["t4-16gb"].tpot, trusts["l40-48gb"].tpot, trusts["h100-sxm-80gb"].tpot
-    assert wide[1] > usual[1] >= narrow[1]
-    assert wide[0] < usual[0] <= narrow[0]
+    wide, usual = (trusts[name].bands[WeightKind.DENSE_16BIT][0].tpot for name in ("t4-16gb", "h100-sxm-80gb"))
+    assert wide[0] < usual[0] < usual[1] < wide[1]
+
+
+def test_only_kinds_of_weights_and_loads_with_many_rows_are_validated() -> None:
+    speed, other = TYPES["b200-sxm-180gb"].speed, TYPES["gb200-186gb"].speed
+    assert speed is not None
+    assert other is not None
+    few, many = speed.trust.bands[WeightKind.EXPERTS_8BIT]
+    assert few.is_validated
+    assert many.is_validated
+    assert few.tpot != many.tpot
+    assert not speed.trust.bands[WeightKind.DENSE_4BIT_INTEGER][0].is_validated
+    assert not any(band.is_validated for both in other.trust.bands.values() for band in both)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import exp, log
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.latency.__main__ import main
-from benchmarks.latency.bands import predictions
+from benchmarks.latency.bands import TPOT, TTFT, bands_of, coverage_of_new_sources, predictions
 from benchmarks.latency.cases import Case, cases_of
 from benchmarks.latency.document import BEGIN, END
 from benchmarks.latency.folds import FEW, folds, read_held_out
 from benchmarks.latency.parameters import COMMON, FAMILY, Fitted
 from benchmarks.latency.prediction import Prediction, bandwidth_floor, predict, roofline
-from benchmarks.latency.rows import ROWS, read_rows
-from benchmarks.latency.scoring import covered, errors, order, quantile, ratios
+from benchmarks.latency.rows import DATA, ROWS, read_rows
+from benchmarks.latency.scoring import covered, errors, order, quantile, ratios, weighted_quantile
 from benchmarks.latency.vectors import NAMES, Stack
+from plimsoll.domain.cluster.gpus import WeightKind
 from plimsoll.performance.hardware_speed import speed_of
 
 HEADER, FIRST = ROWS.read_text(encoding="utf-8").splitlines()[:2]
@@ -93,7 +95,9 @@ def test_the_catalogue_holds_what_the_model_of_the_constants_says() -> None:
     slower = Fitted(families={"hopper": dict.fromkeys(FAMILY, 0.1)}).efficiency("hopper")
     assert slower.read_8bit / expected.read_8bit == pytest.approx(slower.read_16bit / expected.read_16bit)
     assert slower.step_seconds == expected.step_seconds
-    assert Fitted().efficiency("cdna").layer_seconds == pytest.approx(4 * expected.layer_seconds)
+    assert Fitted().efficiency("cdna").layer_seconds == pytest.approx(1.8 * expected.layer_seconds)
+    fitted = Fitted(families={"cdna3": dict.fromkeys(FAMILY, 0.1)}).efficiency("cdna3")
+    assert fitted.layer_seconds == pytest.approx(exp(0.1) * 1.8 * expected.layer_seconds)
 
 
 def test_the_fit_uses_the_formulas_of_the_operator() -> None:
@@ -133,7 +137,54 @@ def test_a_band_covers_what_was_measured_inside_it() -> None:
     assert covered([1.0, 1.5], (0.6, 1.5)) == 2
 
 
-def test_order_compares_places_that_served_the_same_load() -> None:
+def test_a_weighted_quantile_counts_a_value_as_often_as_its_weight_says() -> None:
+    assert weighted_quantile([3, 1, 2], [1, 1, 1], 0.5) == 2
+    assert weighted_quantile([0, 10], [1, 1], 0.5) == 5
+    assert weighted_quantile([0, 10], [3, 1], 0.5) == pytest.approx(2.5)
+    assert weighted_quantile([0, 10], [1, 1], 0.01) == 0
+    assert weighted_quantile([0, 10], [1, 1], 0.99) == 10
+    with pytest.raises(ValueError, match="values: none"):
+        weighted_quantile([], [], 0.5)
+
+
+def test_a_band_is_drawn_to_all_rows_where_a_cell_has_few_groups() -> None:
+    """One group says twice the time, all others that the estimate is right: its band goes a seventh of the way."""
+    kept = cases_of({(row.source, row.model, row.gpu): row for row in read_rows() if row.running <= 128}.values())
+    (odd,) = (case for case in kept if case.work.kind is WeightKind.EXPERTS_4BIT_INTEGER and case.family == "blackwell")
+    answers = [Prediction(case.row.tpot / (2 if case is odd else 1), None) for case in kept]
+    low, high = bands_of(kept, [answers], TPOT).edges(odd)
+    assert low == pytest.approx(log(2) / 7, rel=0.01)
+    assert high == pytest.approx(log(2) / 7, rel=0.01)
+
+
+def test_a_source_is_judged_by_bands_that_were_made_without_it(cases: list[Case]) -> None:
+    """Everything is exact, except one source that takes twice the time: none of its rows are inside."""
+    answers = [Prediction(case.row.tpot / (2 if case.row.source == "ml-energy" else 1), None) for case in cases]
+    found = coverage_of_new_sources(cases, [answers], TPOT)
+    assert found["ml-energy"].inside == 0
+    assert found["ml-energy"].width == pytest.approx(1)
+    assert found["ml-energy"].above_quarter == found["ml-energy"].rows
+    assert found["aiconfigurator"].inside == found["aiconfigurator"].rows > 5
+    assert found["all"].rows == len(cases)
+
+
+def test_one_in_four_measured_times_is_above_the_upper_quarter() -> None:
+    """Promises count with it, so it must not be an assumption."""
+    cases, held_out = cases_of(read_rows()), read_held_out()
+    answers = [predictions(cases, held_out, kind) for kind in ("source", "model")]
+    for figure in (TPOT, TTFT):
+        found = coverage_of_new_sources(cases, answers, figure)["all"]
+        assert 0.15 < found.above_quarter / found.rows < 0.3
+
+
+def test_rows_that_are_never_fitted_name_known_models_and_other_sources() -> None:
+    rows = read_rows(DATA / "test.csv")
+    assert len(cases_of(rows)) == len(rows) > 30
+    assert not {row.source for row in rows} & {row.source for row in read_rows()}
+    assert [row.eager for row in rows].count(True) == 1
+
+
+def test_order_compares_cards_that_served_the_same_load() -> None:
     rows = [
         row
         for row in read_rows()

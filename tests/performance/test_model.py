@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.gpus import GpuType, WeightKind
 from plimsoll.domain.decisions.latency import Bound, Performance
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import CpuOffload
@@ -15,7 +15,8 @@ from plimsoll.domain.models.caches import AttentionCache, CacheSpec
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.performance.decode_time import decode_floor
-from plimsoll.performance.model import Load, performance
+from plimsoll.performance.model import Load, performance, steps_with_prompts
+from plimsoll.performance.step_costs import step_costs
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, L40S, LLAMA_8B, LLAMA_70B, gpu, model
 
@@ -115,13 +116,44 @@ def test_an_engine_that_plans_after_each_step_is_slower_with_many_users() -> Non
 
 
 def test_an_engine_that_plans_ahead_hides_the_work_of_the_host_behind_a_step() -> None:
-    """The host takes 0.6 ms and more for a step. A long step hides most of it, unless the host waits for its end."""
+    """The host takes a millisecond for a step. A long step hides most of it, unless the host waits for its end."""
     card = gpu(H100)
     assert card.speed is not None
-    host = card.speed.efficiency.step_seconds + card.speed.efficiency.sequence_seconds
+    host = card.speed.efficiency.early_step_seconds + card.speed.efficiency.early_sequence_seconds
     now = performance(model(LLAMA_70B), BF16, CACHE, card, Split(4), ONE_USER, 8192)
     before = performance(model(LLAMA_70B), BF16, CACHE, card, Split(4), ONE_USER, 8192, synchronous=True)
     assert before.tpot_seconds - now.tpot_seconds == pytest.approx(host, rel=0.02)
+
+
+def test_without_cuda_graphs_the_host_starts_every_kernel_of_every_layer() -> None:
+    """Qwen3-30B-A3B on four RTX 4090 D took 33.9 ms for a token without graphs (vllm-project/vllm#45709)."""
+    given = (model("Qwen/Qwen3-30B-A3B"), BF16, CACHE, gpu("rtx-4090-d-24gb"), Split(4), Load(3500, 1500, 8), 2048)
+    eager, graphs = performance(*given, eager=True), performance(*given)
+    assert eager.tpot_seconds == pytest.approx(0.0339, rel=0.3)
+    assert eager.tpot_seconds > 1.5 * graphs.tpot_seconds
+    assert eager.bound is Bound.HOST
+
+
+def test_engines_that_share_experts_wait_for_each_others_prompts() -> None:
+    """Eight engines with 32 users each: one in four of the steps carries a prompt of any of them."""
+    facts = model("MiniMaxAI/MiniMax-M2.7")
+    spread = Split(1, data_parallel=8, expert_parallel=True)
+    costs = step_costs(facts, Precision.FP8, CACHE, gpu(H100), spread)
+    apart = step_costs(facts, Precision.FP8, CACHE, gpu(H100), Split(1))
+    assert steps_with_prompts(costs, 0.03) == pytest.approx(0.24)
+    assert steps_with_prompts(costs, 0.5) == 1
+    assert steps_with_prompts(costs, 3) == 3
+    assert steps_with_prompts(apart, 0.03) == 0.03
+
+
+def test_a_band_is_that_of_the_weights_and_of_the_load() -> None:
+    card = gpu(H100)
+    assert card.speed is not None
+    few, many = card.speed.trust.bands[WeightKind.DENSE_16BIT]
+    for running, band in ((128, few), (129, many)):
+        found = performance(model(LLAMA_8B), BF16, CACHE, card, Split(1), Load(256, 256, running), 8192)
+        assert found.tpot_band[1] == pytest.approx(found.tpot_seconds * band.tpot[1])
+        assert found.ttft_band[1] == pytest.approx(found.ttft_seconds * band.ttft[1])
 
 
 def test_a_card_without_known_speed_is_judged_with_caution() -> None:

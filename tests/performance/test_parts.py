@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.cluster.gpus import Links
+from plimsoll.domain.cluster.gpus import Links, WeightKind
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.performance.hardware_speed import (
@@ -17,8 +17,9 @@ from plimsoll.performance.hardware_speed import (
     quantizes_activations,
     read_share,
     speed_of,
+    weights_to_expand,
 )
-from plimsoll.performance.step_costs import step_costs
+from plimsoll.performance.step_costs import rounded_inputs, step_costs
 from plimsoll.performance.step_work import CacheWork, cache_work, step_work
 from tests.support.model_configs import facts_of
 from tests.support.planning import A100, H100, LLAMA_8B, LLAMA_70B, MI300X, gpu, model
@@ -132,3 +133,70 @@ def test_experts_are_read_by_kernels_of_their_own_whatever_their_format() -> Non
         seconds = sum(each.read_seconds for each in costs.experts)
         read = sum(each.bytes for each in costs.work.experts)
         assert read / seconds / (card.memory_bandwidth_gb_per_second * 1e9) == pytest.approx(share)
+
+
+def test_integers_are_expanded_at_a_rate_that_no_bandwidth_lifts() -> None:
+    """Experts of four bits: half the bytes of eight bits, and on a B200 not half of their time."""
+    card, split = gpu("b200-sxm-180gb"), Split(8)
+    integers = step_costs(model("moonshotai/Kimi-K2.5"), Precision.GPTQ, KvPrecision.BF16, card, split).experts[0]
+    floats = step_costs(model("nvidia/Kimi-K2.5-NVFP4"), Precision.NVFP4, KvPrecision.BF16, card, split).experts[0]
+    assert integers.read_seconds > 1.5 * floats.read_seconds
+
+
+@pytest.mark.parametrize(
+    ("card", "precision", "weights"),
+    [
+        (H100, Precision.AWQ, 2),
+        (H100, Precision.NVFP4, 2),
+        ("b200-sxm-180gb", Precision.NVFP4, 0),
+        ("b200-sxm-180gb", Precision.GPTQ, 2),
+        (A100, Precision.FP8, 1),
+        (A100, Precision.INT8, 0),
+        (H100, Precision.FP8, 0),
+        (H100, Precision.MXFP4, 0),
+        (MI300X, Precision.BF16, 0),
+    ],
+)
+def test_a_card_expands_what_it_does_not_multiply(card: str, precision: Precision, weights: int) -> None:
+    assert weights_to_expand(speed_of(gpu(card)), precision) == weights
+
+
+def test_layers_that_choose_their_tokens_take_longer() -> None:
+    """GLM-5 has an indexer in all of its 78 layers, and DeepSeek V4 compresses tokens in all but two of 43."""
+    chosen = step_work(model("zai-org/GLM-5"), Precision.BF16, KvPrecision.BF16, Split(8))
+    compressed = step_work(model("deepseek-ai/DeepSeek-V4-Flash"), Precision.MXFP4, KvPrecision.FP8, Split(4))
+    blocks = step_work(model("MiniMaxAI/MiniMax-M3"), Precision.BF16, KvPrecision.BF16, Split(8))
+    assert (chosen.selecting_layers, compressed.selecting_layers, blocks.selecting_layers) == (78, 41, 0)
+    speed = gpu(H100).speed
+    assert speed is not None
+    costs = step_costs(model("zai-org/GLM-5"), Precision.BF16, KvPrecision.BF16, gpu(H100), Split(8))
+    assert costs.layer_seconds > 78 * speed.efficiency.selecting_layer_seconds
+
+
+def test_inputs_are_rounded_where_the_card_multiplies_the_format() -> None:
+    """gpt-oss keeps its inputs at 16 bits, whatever the card multiplies."""
+    blackwell, ampere = speed_of(gpu("b200-sxm-180gb")), speed_of(gpu(A100))
+    eight = step_work(model(LLAMA_70B), Precision.FP8, KvPrecision.BF16, Split(8))
+    four = step_work(model("nvidia/Kimi-K2.5-NVFP4"), Precision.NVFP4, KvPrecision.BF16, Split(8))
+    open_weights = step_work(model("openai/gpt-oss-120b"), Precision.MXFP4, KvPrecision.BF16, Split(8))
+    assert rounded_inputs(eight, blackwell) is Precision.FP8
+    assert rounded_inputs(eight, ampere) is None
+    assert rounded_inputs(four, blackwell) is Precision.NVFP4
+    assert rounded_inputs(open_weights, blackwell) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "kind"),
+    [
+        (LLAMA_8B, Precision.BF16, WeightKind.DENSE_16BIT),
+        (LLAMA_70B, Precision.FP8, WeightKind.DENSE_8BIT),
+        (LLAMA_70B, Precision.AWQ, WeightKind.DENSE_4BIT_INTEGER),
+        (LLAMA_70B, Precision.NVFP4, WeightKind.DENSE_4BIT_FLOAT),
+        ("Qwen/Qwen3-30B-A3B", Precision.BF16, WeightKind.EXPERTS_16BIT),
+        ("MiniMaxAI/MiniMax-M2.7", Precision.FP8, WeightKind.EXPERTS_8BIT),
+        ("moonshotai/Kimi-K2.5", Precision.GPTQ, WeightKind.EXPERTS_4BIT_INTEGER),
+        ("openai/gpt-oss-120b", Precision.MXFP4, WeightKind.EXPERTS_4BIT_FLOAT),
+    ],
+)
+def test_the_kind_of_a_model_is_that_of_most_of_its_weights(name: str, precision: Precision, kind: WeightKind) -> None:
+    assert step_work(model(name), precision, KvPrecision.BF16, Split(1)).kind is kind

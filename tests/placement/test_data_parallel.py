@@ -319,13 +319,13 @@ def test_an_engine_has_a_seat_more_than_its_share() -> None:
 
 
 def test_more_requests_are_numbers_of_each_engine() -> None:
-    plain = option_on(request(LATENT, context=8192, concurrency=16))
-    wanted = request(LATENT, context=8192, concurrency=16)
+    plain = option_on(request(LATENT, context=16384, concurrency=16))
+    wanted = request(LATENT, context=16384, concurrency=16)
     more = with_more_requests(wanted, plain)
     each = more.settings.max_num_seqs
     assert each in STEPS
     assert each > plain.settings.max_num_seqs
-    held = more.estimate.kv_capacity_low_tokens // 8 // 8192
+    held = more.estimate.kv_capacity_low_tokens // 8 // 16384
     assert each <= held < 2 * each
 
 

@@ -431,9 +431,8 @@ def test_a_lone_deployment_leaves_no_replica_out_for_a_faster_one(
     solver: Fleetwide, replicas: int, gpus: dict[int, int]
 ) -> None:
     """On one GPU a replica is slower than usual, on two it is not, and there are four GPUs."""
-    (decision,) = plan(
-        [tenant(request(context=36, concurrency=900, replicas=replicas))], fleet(node("a", gpu(H100), 4)), solver=solver
-    )
+    wanted = tenant(request(context=36, concurrency=1000, replicas=replicas))
+    (decision,) = plan([wanted], fleet(node("a", gpu(H100), 4)), solver=solver)
     assert decision.missing == 0
     if solver.library:  # the search may find another mix
         assert {each.split.gpus: each.replicas for each in decision.pools} == gpus

@@ -165,13 +165,14 @@ def test_replicas_that_start_are_supply() -> None:
 
 def test_a_stuck_replica_is_no_supply() -> None:
     policy, memory = RebalancePolicy(max_replicas=20), LoopMemory(startup_seconds=100.0)
-    wanted = found(BUSY, BUSY).replicas
+    busy = replace(BUSY, rate=40.0)
+    wanted = found(busy, busy).replicas
     late, usual = NOW - memory.stuck_after_seconds - 1, NOW - memory.stuck_after_seconds + 1
     where = {"replicas": wanted, "policy": policy, "memory": memory}
-    stuck = found(BUSY, BUSY, **where, starting_since=(late, usual))
+    stuck = found(busy, busy, **where, starting_since=(late, usual))
     assert (stuck.kind, stuck.reason) == (DiagnosisKind.STUCK_REPLICA, DecisionReason.REPLICAS_STUCK)
     assert (stuck.replicas, dict(stuck.numbers)["stuck"]) == (wanted + 1, 1)
-    assert found(BUSY, BUSY, **where, starting_since=(usual, usual)).kind is not DiagnosisKind.STUCK_REPLICA
+    assert found(busy, busy, **where, starting_since=(usual, usual)).kind is not DiagnosisKind.STUCK_REPLICA
     easy = found(EASY, EASY, **where, starting_since=(late, usual))
     assert easy.kind is not DiagnosisKind.STUCK_REPLICA, "nobody misses it"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from plimsoll.api.price_list import read_price_list
 from plimsoll.domain.cluster.gpus import (
+    Band,
     Curve,
     Efficiency,
     GpuSpeed,
@@ -25,6 +26,7 @@ from plimsoll.domain.cluster.gpus import (
     Price,
     Trust,
     Vendor,
+    WeightKind,
 )
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
@@ -175,7 +177,7 @@ def _speed_of(entry: Mapping[str, Any]) -> GpuSpeed | None:
         family=family["name"],
         peaks=Peaks(**card["tflops"]),
         efficiency=Efficiency(**family["efficiency"]),
-        trust=_trust(entry["name"], family, fitted["trust"]),
+        trust=_trust(family["cards"].get(entry["name"], family["trust"]), family["name"]),
         links=_links(card, entry["interconnect"]),
     )
 
@@ -203,11 +205,27 @@ def _is_of_family(entry: Mapping[str, Any], family: Mapping[str, Any]) -> bool:
     return any(generation.startswith(each) for each in family["generations"])
 
 
-def _trust(name: str, family: Mapping[str, Any], classes: Mapping[str, Any]) -> Trust:
-    """Return the class of a card: its own if it was measured, else the one of its family."""
-    kind = family["cards"].get(name, family["trust"])
-    found = classes[kind]
-    return Trust(kind, found["validated"], tuple(found["tpot"]), tuple(found["ttft"]))
+@cache
+def _trust(name: str, family: str) -> Trust:
+    """Return the bands of the cards of one class in a family, for every kind of weights, few and many sequences."""
+    few, many = ({kind: _band(name, family, kind, load) for kind in WeightKind} for load in ("few", "many"))
+    return Trust(name, {kind: (few[kind], many[kind]) for kind in WeightKind})
+
+
+def _band(name: str, family: str, kind: WeightKind, load: str) -> Band:
+    bands = _document("performance.json")["bands"]
+    wider = bands["wider"].get(name, 1.0)
+    (tpot, rows), (ttft, _) = _cell(bands["tpot"], family, kind, load), _cell(bands["ttft"], family, kind, load)
+    is_validated = name == "measured" and rows >= bands["validated_rows"]
+    return Band((tpot[0] / wider, tpot[1] * wider), (ttft[0] / wider, ttft[1] * wider), is_validated)
+
+
+def _cell(figure: Mapping[str, Any], family: str, kind: WeightKind, load: str) -> tuple[Sequence[float], int]:
+    """Return the edges of the narrowest cell that has rows, and their number."""
+    for cell in figure["cells"]:
+        if cell["load"] == load and cell["weights"] == kind and cell.get("family", family) == family:
+            return cell["edges"], cell["rows"]
+    return figure["usual"], 0
 
 
 def _links(card: Mapping[str, Any], interconnect: str) -> Links | None:

@@ -6,7 +6,17 @@ from bisect import bisect_left
 from math import exp, log
 from typing import NamedTuple
 
-from plimsoll.domain.cluster.gpus import Curve, Efficiency, GpuSpeed, GpuType, Links, Peaks, Trust
+from plimsoll.domain.cluster.gpus import (
+    Band,
+    Curve,
+    Efficiency,
+    GpuSpeed,
+    GpuType,
+    Links,
+    Peaks,
+    Trust,
+    WeightKind,
+)
 from plimsoll.domain.models.precision import Precision
 
 _BYTES_PER_GB = 10**9
@@ -35,14 +45,20 @@ _CAUTIOUS = Efficiency(
     layer_seconds=30e-6,
     expert_layer_seconds=30e-6,
     quantized_layer_seconds=12e-6,
+    nvfp4_layer_seconds=12e-6,
+    selecting_layer_seconds=80e-6,
     eager_layer_seconds=300e-6,
     step_seconds=1e-3,
     sequence_seconds=50e-6,
+    early_step_seconds=1e-3,
+    early_sequence_seconds=50e-6,
     request_seconds=20e-3,
+    expanded_weights=2e12,
 )
 """The constants of a card that the catalogue does not know: the slow side of the families that it knows."""
 
-_UNKNOWN = Trust("unknown", is_validated=False, tpot=(0.5, 2.0), ttft=(0.4, 2.5))
+_WIDE = Band(tpot=(0.5, 2.0), ttft=(0.3, 3.3), is_validated=False)
+_UNKNOWN = Trust("unknown", dict.fromkeys(WeightKind, (_WIDE, _WIDE)))
 
 _FOUR_BITS = (Precision.AWQ, Precision.GPTQ, Precision.MXFP4, Precision.BITSANDBYTES)
 _EIGHT_BITS = (Precision.FP8, Precision.INT8)
@@ -98,6 +114,26 @@ def peak_and_share(peaks: Peaks, efficiency: Efficiency, precision: Precision) -
             return wide
 
 
+def weights_to_expand(speed: GpuSpeed, precision: Precision) -> int:
+    """Return how many weights a byte of that format holds if the card expands them before it multiplies; else 0."""
+    peaks = speed.peaks
+    match precision:
+        case Precision.AWQ | Precision.GPTQ | Precision.BITSANDBYTES:
+            return _FOUR_BIT_WEIGHTS
+        case Precision.NVFP4:
+            return _FOUR_BIT_WEIGHTS if peaks.fp4 is None else 0
+        case Precision.FP8:
+            return 1 if peaks.fp8 is None else 0
+        case Precision.INT8:
+            return 1 if peaks.int8 is None and peaks.fp8 is None else 0
+        case _:
+            return 0
+
+
+_FOUR_BIT_WEIGHTS = 2
+"""In a byte."""
+
+
 def quantizes_activations(speed: GpuSpeed, precision: Precision) -> bool:
     """Whether products of that format also round their inputs, which takes a kernel of its own."""
     peaks = speed.peaks
@@ -106,7 +142,7 @@ def quantizes_activations(speed: GpuSpeed, precision: Precision) -> bool:
             return peaks.fp8 is not None
         case Precision.INT8:
             return peaks.int8 is not None or peaks.fp8 is not None
-        case Precision.NVFP4:
+        case Precision.NVFP4 | Precision.MXFP4:
             return peaks.fp4 is not None
         case _:
             return False

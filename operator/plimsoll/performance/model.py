@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from plimsoll.domain.cluster.gpus import GpuType, Price
+from plimsoll.domain.cluster.gpus import MANY_SEQUENCES, GpuType, Price
 from plimsoll.domain.decisions.latency import Bound, Performance
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import Residency
@@ -54,23 +54,27 @@ def performance(
     residency: Residency | None = None,
     *,
     synchronous: bool = False,
+    eager: bool = False,
 ) -> Performance:
     """Return the speed of one replica.
 
     ``synchronous`` means an engine that plans a step only after the step before it, as vLLM did by default before 0.14.
+    ``eager`` means one without CUDA graphs (``--enforce-eager``).
 
     Raises:
         ValueError: a figure of the load is below 1, or there are more stages than layers.
         UnsupportedModel: a cache has no layout in ``kv_precision``.
     """
     _check(load, step_tokens)
-    costs = step_costs(model, precision, kv_precision, gpu, split, residency, synchronous=synchronous)
+    costs = step_costs(model, precision, kv_precision, gpu, split, residency, synchronous=synchronous, eager=eager)
     decode = decode_step(costs, load)
     token = token_seconds(costs, load, step_tokens, decode)
     tpot = max(token.total, costs.floor.seconds)
     typical = first_token_seconds(costs, load, step_tokens, token, decode)
     ttft = typical + first_round_seconds(costs, load, step_tokens)
     trust = speed_of(gpu).trust
+    few, many = trust.bands[costs.work.kind]
+    band = many if load.running > MANY_SEQUENCES * split.data_parallel else few
     bound, margin = _bound(token)
     return Performance(
         ttft_seconds=ttft,
@@ -79,9 +83,9 @@ def performance(
         output_tokens_per_second=load.running * load.output_tokens / (typical + (load.output_tokens - 1) * tpot),
         bound=bound,
         margin=margin,
-        ttft_band=(ttft * trust.ttft[0], ttft * trust.ttft[1]),
-        tpot_band=(max(tpot * trust.tpot[0], costs.floor.seconds), tpot * trust.tpot[1]),
-        validated=trust.is_validated,
+        ttft_band=(ttft * band.ttft[0], ttft * band.ttft[1]),
+        tpot_band=(max(tpot * band.tpot[0], costs.floor.seconds), tpot * band.tpot[1]),
+        validated=band.is_validated,
         trust=trust.name,
     )
 
@@ -104,11 +108,20 @@ def token_seconds(costs: StepCosts, load: Load, step_tokens: int, decode: Second
         return decode
     room, waiting = free_tokens(costs, load, step_tokens), prompts * computed
     carried = max(min(computed, room), min(waiting, room))
-    loaded, steps = costs.step(load.running, context_tokens(load), carried), waiting / carried
+    loaded = costs.step(load.running, context_tokens(load), carried)
+    steps = steps_with_prompts(costs, waiting / carried)
     attention = Seconds(compute=prompts * prompt_attention(costs, load))
     if steps >= 1:
         return attention.plus(loaded, steps)
     return attention.plus(loaded, steps).plus(decode, 1 - steps)
+
+
+def steps_with_prompts(costs: StepCosts, own: float) -> float:
+    """Return how many of the steps behind one token carry prompts, given those of one's own engine.
+
+    Engines that share experts step together: a prompt of any of them lengthens the step of all.
+    """
+    return max(own, min(1.0, own * costs.split.data_parallel)) if costs.work.exchanges else own
 
 
 def first_token_seconds(costs: StepCosts, load: Load, step_tokens: int, token: Seconds, decode: Seconds) -> float:

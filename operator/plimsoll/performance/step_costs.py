@@ -23,6 +23,7 @@ from plimsoll.performance.hardware_speed import (
     quantizes_activations,
     read_share,
     speed_of,
+    weights_to_expand,
 )
 from plimsoll.performance.step_work import MatrixWork, StepWork, step_work
 
@@ -129,6 +130,7 @@ class StepCosts:
     logits: Channel
     tokens: Channel
     is_synchronous: bool
+    is_eager: bool
     _prompt_steps: dict[int, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def prompt_step_seconds(self, tokens: int) -> float:
@@ -150,7 +152,7 @@ class StepCosts:
         memory, compute = self._with_host_reads(memory + cache_memory), compute + cache_compute
         communication = self.communication_seconds(tokens, own)
         work, gaps = memory + compute + communication, self.layer_seconds
-        if tokens > LARGEST_GRAPH:
+        if self.is_eager or tokens > LARGEST_GRAPH:
             gaps = _joined(work + gaps, self.eager_seconds) - work
         serving = stages * (self.step_seconds + self.sequence_seconds * own)
         waits = serving if self.is_synchronous else _joined(work + gaps, serving) - (work + gaps)
@@ -224,6 +226,7 @@ def step_costs(
     residency: Residency | None = None,
     *,
     synchronous: bool = False,
+    eager: bool = False,
 ) -> StepCosts:
     """Return what a step costs there.
 
@@ -235,11 +238,18 @@ def step_costs(
         raise UnsupportedModel(model.name, "the speed of a model that does not generate")
     work = step_work(model, precision, kv_precision, split)
     floor = decode_floor(model, precision, gpu, split, residency)
-    return costs_of(work, gpu, speed_of(gpu), split, floor, synchronous=synchronous)
+    return costs_of(work, gpu, speed_of(gpu), split, floor, synchronous=synchronous, eager=eager)
 
 
 def costs_of(
-    work: StepWork, gpu: GpuType, speed: GpuSpeed, split: Split, floor: DecodeFloor, *, synchronous: bool = False
+    work: StepWork,
+    gpu: GpuType,
+    speed: GpuSpeed,
+    split: Split,
+    floor: DecodeFloor,
+    *,
+    synchronous: bool = False,
+    eager: bool = False,
 ) -> StepCosts:
     """Return the costs of counted work at a given speed."""
     each = speed.efficiency
@@ -269,8 +279,8 @@ def costs_of(
         attention_start_tokens=_ATTENTION_START_TOKENS_PER_TFLOP * speed.peaks.bf16,
         layer_seconds=_gaps(work, speed),
         eager_seconds=work.layers * each.eager_layer_seconds,
-        step_seconds=each.step_seconds,
-        sequence_seconds=each.sequence_seconds,
+        step_seconds=each.early_step_seconds if synchronous else each.step_seconds,
+        sequence_seconds=each.early_sequence_seconds if synchronous else each.sequence_seconds,
         request_seconds=each.request_seconds,
         expert_spread=each.expert_spread,
         communication=each.communication,
@@ -278,6 +288,7 @@ def costs_of(
         logits=all_to_all(speed.links, split.tensor_parallel),
         tokens=all_to_all(speed.links, split.expert_ranks),
         is_synchronous=synchronous,
+        is_eager=eager,
     )
 
 
@@ -292,11 +303,30 @@ than proportional on B200.
 def _gaps(work: StepWork, speed: GpuSpeed) -> float:
     """Return the seconds between the kernels of all layers."""
     each = speed.efficiency
-    rounds = any(quantizes_activations(speed, matrices.precision) for matrices in (*work.dense, *work.experts))
-    quantized = work.layers * each.quantized_layer_seconds if rounds else 0.0
-    return work.layers * each.layer_seconds + work.expert_layers * each.expert_layer_seconds + quantized
+    seconds = work.layers * each.layer_seconds + work.expert_layers * each.expert_layer_seconds
+    seconds += work.selecting_layers * each.selecting_layer_seconds
+    match rounded_inputs(work, speed):
+        case None:
+            return seconds
+        case Precision.NVFP4:
+            return seconds + work.layers * each.nvfp4_layer_seconds
+        case _:
+            return seconds + work.layers * each.quantized_layer_seconds
+
+
+def rounded_inputs(work: StepWork, speed: GpuSpeed) -> Precision | None:
+    """Return a format to which layers round inputs of products, NVFP4 before others; None if they do not.
+
+    Experts in MXFP4 (gpt-oss) take inputs of 16 bits on all cards.
+    """
+    formats = {each.precision for each in work.dense} | {each.precision for each in work.experts} - {Precision.MXFP4}
+    rounded = {each for each in formats if quantizes_activations(speed, each)}
+    return Precision.NVFP4 if Precision.NVFP4 in rounded else min(rounded, default=None)
 
 
 def _matrices(work: MatrixWork, bytes_per_second: float, speed: GpuSpeed, share: float = 1.0) -> MatrixCosts:
     """Return the costs of matrices whose products reach this share of what those of all tokens reach."""
-    return MatrixCosts(work.bytes / bytes_per_second, work.flops / (product_rate(speed, work.precision) * share))
+    read, weights = work.bytes / bytes_per_second, weights_to_expand(speed, work.precision)
+    if weights:
+        read = _joined(read, work.bytes * weights / speed.efficiency.expanded_weights)
+    return MatrixCosts(read, work.flops / (product_rate(speed, work.precision) * share))

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from plimsoll.domain.cluster.gpus import WeightKind
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.models.caches import (
@@ -156,10 +157,12 @@ class StepWork:
         has_small_cache: whether the cache has fewer than 16 bits.
         layers: decoder layers of all stages.
         expert_layers: layers with routed experts.
+        selecting_layers: layers that choose single tokens of a latent to attend to, or compress tokens to rows.
         all_reduces: all-reduces of a step among tensor-parallel ranks.
         exchanges: all-to-alls of a step among expert-parallel ranks.
         token_bytes: bytes of one token's hidden state in those messages.
         logits_bytes: bytes of one sampled token's logits of all ranks.
+        kind: what most of the weights are.
     """
 
     dense: tuple[MatrixWork, ...]
@@ -171,10 +174,12 @@ class StepWork:
     has_small_cache: bool
     layers: int
     expert_layers: int
+    selecting_layers: int
     all_reduces: int
     exchanges: int
     token_bytes: int
     logits_bytes: int
+    kind: WeightKind
 
 
 def step_work(model: ModelFacts, precision: Precision, kv_precision: KvPrecision, split: Split) -> StepWork:
@@ -195,6 +200,7 @@ def step_work(model: ModelFacts, precision: Precision, kv_precision: KvPrecision
             total[1] += flops
     routes = [any(weight.sharding in EXPERTS for weight in kind.weights) for kind in model.kinds]
     expert_layers = sum(routes[layer] for layer in model.order)
+    selects = [any(_selects(cache) for cache in kind.caches) for kind in model.kinds]
     ranks = split.tensor_parallel
     spreads = split.expert_parallel and split.expert_ranks > 1
     experts = model.experts
@@ -208,11 +214,32 @@ def step_work(model: ModelFacts, precision: Precision, kv_precision: KvPrecision
         has_small_cache=kv_precision not in WIDE,
         layers=model.layers,
         expert_layers=expert_layers,
+        selecting_layers=sum(selects[layer] for layer in model.order),
         all_reduces=_ALL_REDUCES_PER_LAYER * model.layers + 1 if ranks > 1 else 0,
         exchanges=2 * expert_layers if spreads and split.data_parallel > 1 else 0,
         token_bytes=model.hidden * _ACTIVATION_BYTES,
         logits_bytes=model.vocabulary * _ACTIVATION_BYTES if ranks > 1 else 0,
+        kind=_kind(sums["dense"], sums["experts"]),
     )
+
+
+_INTEGERS = (Precision.AWQ, Precision.GPTQ, Precision.BITSANDBYTES)
+_FLOATS = (Precision.NVFP4, Precision.MXFP4)
+
+
+def _kind(dense: dict[Precision, list[float]], experts: dict[Precision, list[float]]) -> WeightKind:
+    part, sums = ("experts", experts) if experts else ("dense", dense)
+    most = max(sums, key=lambda each: sums[each][0], default=Precision.BF16)
+    if most in _INTEGERS:
+        return WeightKind(f"{part} 4-bit integer")
+    if most in _FLOATS:
+        return WeightKind(f"{part} 4-bit float")
+    return WeightKind(f"{part} 8-bit" if most in (Precision.FP8, Precision.INT8) else f"{part} 16-bit")
+
+
+def _selects(cache: CacheSpec) -> bool:
+    """Whether the layer of a cache chooses single tokens of a latent, or compresses tokens to rows."""
+    return cache.tokens_per_row > 1 if isinstance(cache, RowCache) else isinstance(cache, LatentCache) and cache.sparse
 
 
 def _works(sums: dict[Precision, list[float]]) -> tuple[MatrixWork, ...]:

@@ -5,11 +5,13 @@ How fast a GPU type computes, reads and sends: facts of the card, and the shares
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from typing import NamedTuple
 
 from plimsoll.domain.cluster.node_rules import ARCHITECTURE_LABEL
 
@@ -53,9 +55,13 @@ class Efficiency:
     kernels of their own; ``expert_product`` multiplies the share of their products. ``expert_spread`` is the share of
     a step's further tokens that choose experts as if at random; the rest follow others. ``kv_read`` and
     ``kv_read_8bit`` are the shares of reads of caches, ``attention`` that of long prefills. ``communication``
-    multiplies the measured times of collectives. Times are seconds: of the gaps between the kernels of a layer, what
-    experts, quantized activations and a step too large for a CUDA graph (``eager``) add to them, of the host's work
-    for a step and for one sequence in it (scheduling, sampling, streaming), and of a request outside its steps.
+    multiplies the measured times of collectives. ``expanded_weights`` are the weights that kernels expand to 16 bits
+    in a second, in formats that the card does not multiply.
+
+    Times are seconds: of the gaps between the kernels of a layer, what experts, activations rounded to eight bits or to
+    NVFP4, a choice of the tokens that are attended to, and a step without a CUDA graph (``eager``) add to them, of the
+    host's work for a step and for one sequence in it (scheduling, sampling, streaming), and of a request outside its
+    steps. The ``early`` ones are the host's in engines that plan a step after the one before it.
     """
 
     read_16bit: float
@@ -75,23 +81,51 @@ class Efficiency:
     layer_seconds: float
     expert_layer_seconds: float
     quantized_layer_seconds: float
+    nvfp4_layer_seconds: float
+    selecting_layer_seconds: float
     eager_layer_seconds: float
     step_seconds: float
     sequence_seconds: float
+    early_step_seconds: float
+    early_sequence_seconds: float
     request_seconds: float
+    expanded_weights: float
+
+
+class WeightKind(StrEnum):
+    """What most of a model's weights are: their number format, and whether tokens choose among experts."""
+
+    DENSE_16BIT = "dense 16-bit"
+    DENSE_8BIT = "dense 8-bit"
+    DENSE_4BIT_INTEGER = "dense 4-bit integer"
+    DENSE_4BIT_FLOAT = "dense 4-bit float"
+    EXPERTS_16BIT = "experts 16-bit"
+    EXPERTS_8BIT = "experts 8-bit"
+    EXPERTS_4BIT_INTEGER = "experts 4-bit integer"
+    EXPERTS_4BIT_FLOAT = "experts 4-bit float"
+
+
+MANY_SEQUENCES = 128
+"""With more sequences in an engine, errors of the time per token are larger."""
+
+
+class Band(NamedTuple):
+    """The factors from an estimate to the edges of its band, and whether enough rows were compared to say so."""
+
+    tpot: tuple[float, float]
+    ttft: tuple[float, float]
+    is_validated: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How well figures of a class of GPUs are known: the class, and the factors from the estimate to its band's edges.
+    """How well figures of a class of GPUs are known.
 
-    ``is_validated`` means that the class's constants were tested on cards that they were not fitted on.
+    ``bands`` has two for each kind of weights: of at most :data:`MANY_SEQUENCES` sequences in an engine, and of more.
     """
 
     name: str
-    is_validated: bool
-    tpot: tuple[float, float]
-    ttft: tuple[float, float]
+    bands: Mapping[WeightKind, tuple[Band, Band]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ def speed_of(
             settings.limits.step_tokens,
             settings.residency,
             synchronous=not plans_ahead(request),
+            eager=request.engine.enforce_eager,
         )
     except (PlimsollError, ValueError):
         return None

@@ -241,6 +241,7 @@ def model_of(request: Request, gpu: GpuType, split: Split, kv_tokens: int) -> Re
             split,
             settings.residency,
             synchronous=not plans_ahead(request),
+            eager=request.engine.enforce_eager,
         )
     except (PlimsollError, ValueError):
         return None
