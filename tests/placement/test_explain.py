@@ -329,8 +329,8 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         Reason.SPEED_NOT_MEASURED,
         {"price": "1.81", "best_price": "6.16", "tpot": 46, "best_tpot": 23, "vendor": "AMD"},
         (
-            "fits at $1.81/h while the choice costs $6.16/h: 46 ms a token instead of 23; nobody has measured the "
-            "speed of a GPU of AMD (spec.gpu.vendors with AMD, or spec.objective Batch, permits it)"
+            "fits at $1.81/h while the choice costs $6.16/h: 46 ms a token instead of 23; the speed of GPUs "
+            "of AMD is not validated (spec.gpu.vendors with AMD, or spec.objective Batch, permits it)"
         ),
     ),
     (

@@ -295,7 +295,7 @@ def _promise_not_sure(figures: Figures) -> str:
 def _not_measured(figures: Figures) -> str:
     return (
         f"fits at {_price(figures, 'price')} while the choice costs {_price(figures, 'best_price')}{_speeds(figures)}; "
-        f"nobody has measured the speed of a GPU of {figures['vendor']} (spec.gpu.vendors with {figures['vendor']}, or "
+        f"the speed of GPUs of {figures['vendor']} is not validated (spec.gpu.vendors with {figures['vendor']}, or "
         "spec.objective Batch, permits it)"
     )
 

@@ -226,8 +226,8 @@ class GpuSpec(ApiModel):
         max_length=2,
     )
     vendors: list[GpuVendor] | None = optional(
-        "Only GPUs of these vendors. Empty: those that the cluster's admin names, or every vendor; then a GPU like "
-        "which nobody has measured one is used only if no other is free.",
+        "Only GPUs of these vendors. Empty: those that the cluster's admin names, or every vendor; then a GPU whose "
+        "speed is not validated is used only if no other is free.",
         max_length=2,
     )
     max_per_replica: Annotated[int, Field(ge=1, le=64)] | None = optional("Most GPUs of one replica.")

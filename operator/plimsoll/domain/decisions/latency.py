@@ -25,7 +25,7 @@ class Objective(StrEnum):
     BALANCED = "Balanced"
     """People read along. A faster place must cost little more, and a slow one must save much."""
     BATCH = "Batch"
-    """Nobody waits: the price alone decides, also on GPUs whose speed nobody has measured."""
+    """Nobody waits: the price alone decides, also on GPUs whose speed is not validated."""
 
 
 class Bound(StrEnum):

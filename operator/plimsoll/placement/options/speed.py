@@ -87,7 +87,7 @@ def misses_usual(request: Request, found: Performance | None) -> bool:
 
 
 def asks_for(request: Request, gpu: GpuType) -> bool:
-    """Whether a card like which nobody has measured one is a place like others.
+    """Whether a card whose speed is not validated is a place like others.
 
     It is if the user or the admin names its type or vendor, if nobody waits, or if other cards of its vendor were
     measured: then it runs the same kernels.

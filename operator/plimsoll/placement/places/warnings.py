@@ -183,7 +183,7 @@ def _speed_warnings(request: Request, choice: Option) -> Iterator[str]:
     if found is None:
         if choice.is_unmeasured:
             card = card_name(choice.gpu.name)
-            yield f"Nobody has measured the speed of a GPU like {card}, and there is no estimate of it for this model."
+            yield f"The speed of a GPU like {card} is not validated, and there is no estimate of it for this model."
         return
     if choice.is_slow and request.objective is not Objective.BATCH:
         figures = dict(missed(INTERACTIVE, found))
@@ -200,7 +200,7 @@ def _speed_warnings(request: Request, choice: Option) -> Iterator[str]:
         )
     if not found.is_measured:
         yield (
-            f"Nobody has measured the speed of a GPU like {card_name(choice.gpu.name)}: its TPOT may be "
+            f"The speed of a GPU like {card_name(choice.gpu.name)} is not validated: its TPOT may be "
             f"{round(found.tpot_band[0] * 1000)} to {round(found.tpot_band[1] * 1000)} ms, its TTFT "
             f"{round(found.ttft_band[0] * 1000)} to {round(found.ttft_band[1] * 1000)} ms."
         )
