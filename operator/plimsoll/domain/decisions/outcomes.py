@@ -469,8 +469,8 @@ class Option:
     US dollars an hour of one replica. ``is_slow`` means that the user declares no latency and the option is too slow
     for a person who reads along. ``may_break_promise`` means that the declared latency is kept by the estimate and not
     by the upper quarter of its band. ``is_unmeasured`` means that the speed of GPUs of this vendor is not validated,
-    and the user does not ask for it. ``is_unasked_spot`` means that the cloud may take its nodes back at any time, and the
-    user does not ask for such nodes. ``host`` is the host memory and CPU of one replica, as the engine needs them.
+    and the user does not ask for it. ``is_unasked_spot`` means that the cloud may take its nodes back at any time, and
+    the user does not ask for such nodes. ``host`` is the host memory and CPU of one replica, as the engine needs them.
     ``has_narrow_cache`` means that the KV cache is fp8 because the user permits it, and the planner chose it.
     """
 
