@@ -131,6 +131,8 @@ def test_an_estimate_and_a_placement_are_written_field_by_field() -> None:
             "tpotLowMilliseconds": round(speed.tpot_band[0] * 1000),
             "tpotHighMilliseconds": round(speed.tpot_band[1] * 1000),
             "ttftMilliseconds": round(speed.typical_ttft_seconds * 1000),
+            "ttftLowMilliseconds": round(speed.typical_ttft_band[0] * 1000),
+            "ttftHighMilliseconds": round(speed.typical_ttft_band[1] * 1000),
             "outputTokensPerSecond": round(speed.output_tokens_per_second),
             "usdPerMillionTokens": f"{dollars.usd_per_million_tokens:.2f}",
             "bound": speed.bound.value,

@@ -250,6 +250,8 @@ def _performance(decision: Decision, choice: Option) -> Fields | None:
         "tpot_low_milliseconds": _milliseconds(found.tpot_band[0]),
         "tpot_high_milliseconds": _milliseconds(found.tpot_band[1]),
         "ttft_milliseconds": _milliseconds(found.typical_ttft_seconds),
+        "ttft_low_milliseconds": _milliseconds(found.typical_ttft_band[0]),
+        "ttft_high_milliseconds": _milliseconds(found.typical_ttft_band[1]),
         "output_tokens_per_second": round(found.output_tokens_per_second),
         "usd_per_million_tokens": None if tokens is None else f"{tokens:.2f}",
         "bound": found.bound.value,

@@ -116,6 +116,8 @@ class PerformanceStatus(StatusModel):
     tpot_low_milliseconds: int = Field(description="Lower edge of its error band.")
     tpot_high_milliseconds: int = Field(description="Upper edge of its error band.")
     ttft_milliseconds: int = Field(description="Median time to the first token, without waiting for a free slot.")
+    ttft_low_milliseconds: int | None = optional("Lower edge of its error band.")
+    ttft_high_milliseconds: int | None = optional("Upper edge of its error band.")
     output_tokens_per_second: int = Field(description="Tokens that one replica generates.")
     usd_per_million_tokens: str | None = optional("US dollars per million tokens, prompt and output, at full load.")
     bound: str = Field(description="What takes most of the time: Memory, Compute, Communication or Host.")

@@ -15,6 +15,7 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import (
     EstimateStatus,
     HostStatus,
+    PerformanceStatus,
     PlacementStatus,
     RejectionStatus,
     SizeOptionStatus,
@@ -27,13 +28,16 @@ from plimsoll.domain.units import GIB, counted
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.explain import unhealthy_words
 from plimsoll.status.price_words import billing_words
+from plimsoll.status.speed_words import speed_words
 
 _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
 
 
 def print_plan(console: Console, outcomes: Sequence[PlannedStatus]) -> None:
     """Print one line per deployment."""
-    table = Table("DEPLOYMENT", "PLACED", "GPU", "TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "TPOT", "$/h", box=None)
+    table = Table(
+        "DEPLOYMENT", "PLACED", "GPU", "TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "TTFT", "TPOT", "$/h", box=None
+    )
     for outcome in outcomes:
         placement, estimate = outcome.status.placement, outcome.status.estimate
         table.add_row(
@@ -44,12 +48,18 @@ def print_plan(console: Console, outcomes: Sequence[PlannedStatus]) -> None:
             str(sum(pool.replicas for pool in outcome.status.pools or ())),
             "-" if estimate is None else estimate.gib_per_gpu,
             "-" if estimate is None else str(estimate.kv_capacity_tokens),
-            "-"
-            if placement is None or placement.performance is None
-            else f"{placement.performance.tpot_milliseconds} ms",
+            *_times(None if placement is None else placement.performance),
             "-" if placement is None else placement.hourly_price or "-",
         )
     console.print(table)
+
+
+def _times(found: PerformanceStatus | None) -> tuple[str, str]:
+    """The times to the first token and per token, with a question mark if they are not validated."""
+    if found is None:
+        return "-", "-"
+    mark = "" if found.validated else "?"
+    return f"{found.ttft_milliseconds} ms{mark}", f"{found.tpot_milliseconds} ms{mark}"
 
 
 def print_appraisal(console: Console, appraisal: Appraisal | None) -> None:
@@ -95,6 +105,8 @@ def _print_placement(console: Console, placement: PlacementStatus) -> None:
     if each is not None:
         paid = billing_words(placement.billing)
         console.print(f"Price: ${each}/h for one replica ({source}){paid}.", highlight=False, markup=False)
+    if placement.performance is not None:
+        console.print(f"Speed: {speed_words(placement.performance)}.", highlight=False, markup=False)
     if placement.host is not None:
         console.print(_host(placement.host), highlight=False, markup=False)
     console.print(f"Each replica runs up to {_at_once(placement)}.", highlight=False)

@@ -87,6 +87,15 @@ class Performance:
         )
 
     @property
+    def typical_ttft_band(self) -> tuple[float, float]:
+        """The edges of the band of :attr:`typical_ttft_seconds`, in seconds."""
+        low, high = self.ttft_band
+        return (
+            self.typical_ttft_seconds * low / self.ttft_seconds,
+            self.typical_ttft_seconds * high / self.ttft_seconds,
+        )
+
+    @property
     def is_measured(self) -> bool:
         """Whether rows of measurements are known for this card or for another one of its family."""
         return self.trust != UNMEASURED

@@ -28,6 +28,7 @@ from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.status.places import split_of
 from plimsoll.status.price_words import billing_words
 from plimsoll.status.reading import read, whole_status
+from plimsoll.status.speed_words import speed_words
 
 Body = Mapping[str, Any]
 
@@ -143,10 +144,7 @@ def _engine(engine: EngineSettingsStatus) -> str:
 def _speed(status: InferenceDeploymentStatus) -> Iterator[Fact]:
     speed = None if status.placement is None else status.placement.performance
     if speed is not None:
-        between = f"{speed.tpot_low_milliseconds} to {speed.tpot_high_milliseconds}"
-        words = f"{speed.tpot_milliseconds} ms a token ({between}), first token after {speed.ttft_milliseconds} ms"
-        words = f"{words}{_measured(status)}"
-        yield Fact("Speed", words if speed.validated else f"{words}; not validated on GPUs of this class")
+        yield Fact("Speed", f"{speed_words(speed)}{_measured(status)}")
 
 
 def _measured(status: InferenceDeploymentStatus) -> str:
