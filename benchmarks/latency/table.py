@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from benchmarks.latency.bands import MANY, MEASURED, Coverage, load_of
+from benchmarks.latency.bands import MEASURED, Coverage
 from benchmarks.latency.cases import Case
 from benchmarks.latency.folds import shape
 from benchmarks.latency.prediction import Prediction
@@ -110,7 +110,7 @@ def _covered(cases: Sequence[Case], column: Column, *, is_measured: bool, ttft: 
         trust = speed_of(case.gpu).trust
         if (trust.name == MEASURED) is not is_measured:
             continue
-        band = trust.bands[case.work.kind][load_of(case) == MANY]
+        band = trust.band(case.work.kind, case.load.running / case.split.data_parallel)
         found = ratios([case], [each], ttft=ttft)
         total += len(found)
         inside += covered(found, band.ttft if ttft else band.tpot)

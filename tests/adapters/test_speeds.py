@@ -18,7 +18,7 @@ def test_every_type_has_a_speed_with_shares_below_its_peaks(card: GpuType) -> No
     shares = (each.read_16bit, each.read_8bit, each.read_4bit, each.kv_read, each.product_16bit, each.attention)
     assert all(0 < share <= 1 for share in shares)
     assert all(0 < share <= 1 for share in (each.product_8bit, each.product_4bit, each.expert_spread))
-    bands = [band for both in card.speed.trust.bands.values() for band in both]
+    bands = [band for both in card.speed.trust.bands for band in both]
     assert len(bands) == 2 * len(WeightKind)
     assert all(low < 1 < high for band in bands for low, high in (band.tpot, band.ttft))
 
@@ -63,7 +63,7 @@ def test_families_with_rows_are_told_from_those_without() -> None:
     assert trusts["b200-sxm-180gb"].name == "measured"
     assert trusts["l40-48gb"].name == "family"
     assert trusts["t4-16gb"].name == trusts["mi300x-192gb"].name == "unknown"
-    wide, usual = (trusts[name].bands[WeightKind.DENSE_16BIT][0].tpot for name in ("t4-16gb", "h100-sxm-80gb"))
+    wide, usual = (trusts[name].band(WeightKind.DENSE_16BIT, 1).tpot for name in ("t4-16gb", "h100-sxm-80gb"))
     assert wide[0] < usual[0] < usual[1] < wide[1]
 
 
@@ -71,9 +71,9 @@ def test_only_kinds_of_weights_and_loads_with_many_rows_are_validated() -> None:
     speed, other = TYPES["b200-sxm-180gb"].speed, TYPES["gb200-186gb"].speed
     assert speed is not None
     assert other is not None
-    few, many = speed.trust.bands[WeightKind.EXPERTS_8BIT]
+    few, many = (speed.trust.band(WeightKind.EXPERTS_8BIT, sequences) for sequences in (128, 129))
     assert few.is_validated
     assert many.is_validated
     assert few.tpot != many.tpot
-    assert not speed.trust.bands[WeightKind.DENSE_4BIT_INTEGER][0].is_validated
-    assert not any(band.is_validated for both in other.trust.bands.values() for band in both)
+    assert not speed.trust.band(WeightKind.DENSE_4BIT_INTEGER, 1).is_validated
+    assert not any(band.is_validated for both in other.trust.bands for band in both)

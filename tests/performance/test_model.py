@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.cluster.gpus import GpuType, WeightKind
+from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.latency import Bound, Performance
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import CpuOffload
@@ -149,7 +149,7 @@ def test_engines_that_share_experts_wait_for_each_others_prompts() -> None:
 def test_a_band_is_that_of_the_weights_and_of_the_load() -> None:
     card = gpu(H100)
     assert card.speed is not None
-    few, many = card.speed.trust.bands[WeightKind.DENSE_16BIT]
+    few, many = card.speed.trust.bands[0]
     for running, band in ((128, few), (129, many)):
         found = performance(model(LLAMA_8B), BF16, CACHE, card, Split(1), Load(256, 256, running), 8192)
         assert found.tpot_band[1] == pytest.approx(found.tpot_seconds * band.tpot[1])

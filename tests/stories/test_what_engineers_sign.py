@@ -37,12 +37,12 @@ SIGNED = [
     (
         LARGE,
         "qwen3-235b",
-        "h100-sxm-80gb-tp4-pp2",
+        "h100-sxm-80gb-tp8",
         {
             "a100-sxm-80gb x 4 x 2 stages": "TPOT of 28 ms",
             "a100-sxm-80gb x 8 with whole experts": "TPOT of 29 ms",
             "h100-sxm-80gb x 8": "192 columns",
-            "h100-sxm-80gb x 8 with whole experts": "not at the upper quarter of its error band",
+            "h100-sxm-80gb x 4 x 2 stages": "same price",
         },
     ),
     (LARGE, "llama-8b", "a100-sxm-80gb-tp1", {"l4-24gb x 4": "TPOT of 122 ms", "h100-sxm-80gb x 1": "$3.08/h"}),

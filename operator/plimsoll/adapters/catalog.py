@@ -208,8 +208,8 @@ def _is_of_family(entry: Mapping[str, Any], family: Mapping[str, Any]) -> bool:
 @cache
 def _trust(name: str, family: str) -> Trust:
     """Return the bands of the cards of one class in a family, for every kind of weights, few and many sequences."""
-    few, many = ({kind: _band(name, family, kind, load) for kind in WeightKind} for load in ("few", "many"))
-    return Trust(name, {kind: (few[kind], many[kind]) for kind in WeightKind})
+    few, many = ([_band(name, family, kind, load) for kind in WeightKind] for load in ("few", "many"))
+    return Trust(name, tuple(zip(few, many, strict=True)))
 
 
 def _band(name: str, family: str, kind: WeightKind, load: str) -> Band:

@@ -57,8 +57,10 @@ _CAUTIOUS = Efficiency(
 )
 """The constants of a card that the catalogue does not know: the slow side of the families that it knows."""
 
-_WIDE = Band(tpot=(0.5, 2.0), ttft=(0.3, 3.3), is_validated=False)
-_UNKNOWN = Trust("unknown", dict.fromkeys(WeightKind, (_WIDE, _WIDE)))
+_WIDE = Band(tpot=(0.5, 3.0), ttft=(0.4, 11.0), is_validated=False)
+"""About the widest band of the catalogue's cards without rows."""
+
+_UNKNOWN = Trust("unknown", ((_WIDE, _WIDE),) * len(WeightKind))
 
 _FOUR_BITS = (Precision.AWQ, Precision.GPTQ, Precision.MXFP4, Precision.BITSANDBYTES)
 _EIGHT_BITS = (Precision.FP8, Precision.INT8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from plimsoll.domain.cluster.gpus import MANY_SEQUENCES, GpuType, Price
+from plimsoll.domain.cluster.gpus import GpuType, Price
 from plimsoll.domain.decisions.latency import Bound, Performance
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import Residency
@@ -73,8 +73,7 @@ def performance(
     typical = first_token_seconds(costs, load, step_tokens, token, decode)
     ttft = typical + first_round_seconds(costs, load, step_tokens)
     trust = speed_of(gpu).trust
-    few, many = trust.bands[costs.work.kind]
-    band = many if load.running > MANY_SEQUENCES * split.data_parallel else few
+    band = trust.band(costs.work.kind, load.running / split.data_parallel)
     bound, margin = _bound(token)
     return Performance(
         ttft_seconds=ttft,

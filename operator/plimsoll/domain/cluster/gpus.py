@@ -5,13 +5,12 @@ How fast a GPU type computes, reads and sends: facts of the card, and the shares
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from plimsoll.domain.cluster.node_rules import ARCHITECTURE_LABEL
 
@@ -105,6 +104,8 @@ class WeightKind(StrEnum):
     EXPERTS_4BIT_FLOAT = "experts 4-bit float"
 
 
+_PLACES: Final[dict[WeightKind, int]] = {kind: place for place, kind in enumerate(WeightKind)}
+
 MANY_SEQUENCES = 128
 """With more sequences in an engine, errors of the time per token are larger."""
 
@@ -121,11 +122,16 @@ class Band(NamedTuple):
 class Trust:
     """How well figures of a class of GPUs are known.
 
-    ``bands`` has two for each kind of weights: of at most :data:`MANY_SEQUENCES` sequences in an engine, and of more.
+    ``bands`` has two for each kind of weights, in the order of :class:`WeightKind`: of at most :data:`MANY_SEQUENCES`
+    sequences in an engine, and of more.
     """
 
     name: str
-    bands: Mapping[WeightKind, tuple[Band, Band]]
+    bands: tuple[tuple[Band, Band], ...]
+
+    def band(self, kind: WeightKind, sequences: float) -> Band:
+        """Return the band of figures with these weights and so many sequences in an engine."""
+        return self.bands[_PLACES[kind]][sequences > MANY_SEQUENCES]
 
 
 @dataclass(frozen=True, slots=True)
