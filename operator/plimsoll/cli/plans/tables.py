@@ -52,6 +52,9 @@ def print_plan(console: Console, outcomes: Sequence[PlannedStatus]) -> None:
             "-" if placement is None else placement.hourly_price or "-",
         )
     console.print(table)
+    times = (each.status.placement.performance for each in outcomes if each.status.placement is not None)
+    if not all(found is None or found.validated for found in times):
+        console.print("?: no measurements on GPUs of this class validate the time.", highlight=False)
 
 
 def _times(found: PerformanceStatus | None) -> tuple[str, str]:
