@@ -123,8 +123,10 @@ class _Queue:
     def patience(self) -> Mapping[int, Patience]:
         """Return the demands that may miss replicas. All others can have all their replicas together."""
         waiting = [index for level in self.posed.levels for index in level]
-        for number in range(MOST_ROUNDS):
-            more = self._most_together(waiting, starts_low=number > 0)
+        for _ in range(MOST_ROUNDS):
+            if self.missing and self._misses_some(waiting):  # mostly, behind one that does
+                continue
+            more = self._most_together(waiting)
             self.placed, waiting = [*self.placed, *waiting[:more]], waiting[more:]
             if not waiting:
                 return self.missing
@@ -132,13 +134,24 @@ class _Queue:
             self.missing[culprit] = self._fewest_missing(culprit), 0
         return self.missing | in_levels(self.posed, set(waiting))
 
-    def _most_together(self, waiting: list[int], *, starts_low: bool) -> int:
+    def _misses_some(self, waiting: list[int]) -> bool:
+        """Whether the next demand cannot have all its replicas. It is noted and does not wait any more, either way."""
+        if not waiting:
+            return False
+        following = waiting.pop(0)
+        least = self._fewest_missing(following)
+        if least:
+            self.missing[following] = least, 0
+        else:
+            self.placed.append(following)
+        return least > 0
+
+    def _most_together(self, waiting: list[int]) -> int:
         """Return how many of the next demands can have all their replicas together with those before them.
 
-        With ``starts_low``, small numbers are tried first: behind a demand that misses replicas, the next one mostly
-        misses some too.
+        Behind a demand that misses replicas, small numbers are tried first.
         """
-        low, high = 0, len(waiting)
+        low, high, starts_low = 0, len(waiting), bool(self.missing)
         while low < high:
             middle = min(2 * low + 1, high) if starts_low else (low + high + 1) // 2
             posed = self._with(waiting[:middle], {})
