@@ -336,7 +336,9 @@ class MemoryEstimate:
     def fit_by_figures(self) -> Fit:
         """Whether the need fits by the figures alone. Candidates are compared by it, because they share all doubts."""
         each = (self.fit_of_bytes, self.fit_of_states, self.fit_of_step)
-        return Fit.NO if Fit.NO in each else Fit.PROBABLE if Fit.PROBABLE in each else Fit.SURE
+        if Fit.NO in each:
+            return Fit.NO
+        return Fit.PROBABLE if Fit.PROBABLE in each else Fit.SURE
 
     @property
     def fit_of_step(self) -> Fit:
