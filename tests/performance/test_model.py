@@ -156,6 +156,14 @@ def test_a_band_is_that_of_the_weights_and_of_the_load() -> None:
         assert found.ttft_band[1] == pytest.approx(found.ttft_seconds * band.ttft[1])
 
 
+def test_the_time_of_several_stages_is_never_validated() -> None:
+    found = [
+        performance(model(LLAMA_8B), Precision.FP8, CACHE, gpu(H100), split, Load(256, 256, 4), 8192)
+        for split in (Split(2), Split(1, 2))
+    ]
+    assert [each.validated for each in found] == [True, False]
+
+
 def test_a_card_without_known_speed_is_judged_with_caution() -> None:
     card = gpu(H100)
     unknown = of(LLAMA_8B, replace(card, speed=None))

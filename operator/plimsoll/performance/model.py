@@ -84,7 +84,7 @@ def performance(
         margin=margin,
         ttft_band=(ttft * band.ttft[0], ttft * band.ttft[1]),
         tpot_band=(max(tpot * band.tpot[0], costs.floor.seconds), tpot * band.tpot[1]),
-        validated=band.is_validated,
+        validated=band.is_validated and split.pipeline_parallel == 1,
         trust=trust.name,
     )
 

@@ -50,7 +50,8 @@ class Performance:
         bound: what most of ``tpot_seconds`` is spent on.
         margin: by which share of ``tpot_seconds`` the bound is ahead of the next.
         ttft_band, tpot_band: low and high edges in seconds, from errors on GPUs and models that were left out.
-        validated: whether the constants were tested on this GPU type, with this kind of weights and load.
+        validated: whether the constants were tested on this GPU type, with this kind of weights and
+            load; never with pipeline parallelism, of which there is one row.
         trust: how well figures of this GPU type are known.
         measured: the measured time of a token over the estimated one, which all times have in them; 1: none is known.
     """
