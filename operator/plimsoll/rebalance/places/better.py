@@ -160,7 +160,7 @@ def _places(
 
 def _expected(site: Site, missed: Figure, rate: float) -> float:
     """Return the missed time of a replica there with so many requests a second."""
-    capacity = site.capacity()
+    capacity = site.capacity(learned=True)
     running = capacity.running * min(1.0, rate / capacity.per_second)
     return missed.of(times_of(site.replica, site.lengths, max(1.0, running)))
 

@@ -54,7 +54,7 @@ class Site:
         """The model with the slowness."""
         return replace(self.model, slowness=self.slowness)
 
-    def capacity(self, *, learned: bool = True) -> ReplicaCapacity:
+    def capacity(self, *, learned: bool) -> ReplicaCapacity:
         """Return what a replica carries with its promises kept; without ``learned``, by the model alone."""
         if not learned:
             return capacity_of(replace(self.model, slowness=1.0), self.lengths)
