@@ -232,6 +232,57 @@ def test_nodes_that_could_be_added_are_suggested_and_a_wrong_file_is_refused(
         assert (status, told.startswith("error: --node-groups")) == (2, True), (wrong, told)
 
 
+def test_the_chart_s_values_decide_on_a_file_as_they_do_in_the_operator(
+    run: Run, write: Callable[[str], str], tmp_path: Path
+) -> None:
+    where = tmp_path / "nodes.yaml"
+    where.write_text(
+        yaml.safe_dump_all([gpu_node("m", "MI300X", 8), gpu_node("h", "H100-80GB-HBM3", 8)]), encoding="utf-8"
+    )
+    arguments = ("plan", "-f", MINIMAL, "--fleet", str(where), "-o", "json", "--values")
+
+    def placement(**values: Any) -> dict[str, Any]:
+        status, shown, said = run(*arguments, write(yaml.safe_dump(values)))
+        assert status == 0, said
+        (entry,) = json.loads(shown)
+        found: dict[str, Any] = entry["placement"]
+        return found
+
+    assert placement()["gpuType"] == placement(objective="Balanced", image={"registry": "r.example"})["gpuType"]
+    assert placement()["billing"] == "AssumedOwned"
+    assert placement(fleet={"billing": "onDemand"})["billing"] == "OnDemand"
+    assert placement(fleet={"billing": "owned", "overload": "MostPlaced"})["billing"] == "Owned"
+    group = {"name": "g", "gpuType": "h100-sxm-80gb", "gpusPerNode": 8, "maxNodes": 4}
+    assert placement(fleet={"nodeGroups": [group]})["billing"] == "OnDemand", "what can grow is billed by use"
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ("objective: Fast", "objective"),
+        ("gpuVendors: [Intel]", "gpuVendors"),
+        ("fleet: {billing: reserved}", "fleet.billing"),
+        ("fleet: {overload: 3}", "fleet.overload"),
+        ("fleet: {nodeGroups: [{name: g}]}", "fleet.nodeGroups[0]"),
+        ("fleet: [1]", "fleet"),
+        ("- 1", "--values"),
+        ("{", "--values"),
+    ],
+)
+def test_a_wrong_value_is_named_by_its_key(run: Run, write: Callable[[str], str], values: str, field: str) -> None:
+    status, shown, said = run("plan", "-f", MINIMAL, "--fleet", FLEET, "--values", write(values))
+    assert (status, shown) == (2, "")
+    assert said.startswith("error: ")
+    assert field in said
+
+
+def test_on_a_cluster_the_values_of_the_operator_count_and_others_are_refused(
+    run: Run, write: Callable[[str], str]
+) -> None:
+    status, _, said = run("plan", "-f", MINIMAL, "--values", write("objective: Batch"))
+    assert (status, "--values" in said, "--fleet" in said) == (2, True, True)
+
+
 def test_on_a_cluster_the_operator_s_node_groups_count_and_others_are_refused(
     run: Run, write: Callable[[str], str]
 ) -> None:

@@ -123,8 +123,13 @@ class TestTwoDeployments:
         decisions = decided([EITHER, PICKY], world(), highs.fleetwide())
         assert bill(*decisions.values()) == pytest.approx(11.0)
         assert all(each.missing == 0 for each in decisions.values())
+        gaps = {None if each.appraisal is None else each.appraisal.gap for each in decisions.values()}
         monkeypatch.undo()
-        assert bill(*decided([EITHER, PICKY], world(), highs.fleetwide()).values()) == pytest.approx(6.2)
+        best = bill(*decided([EITHER, PICKY], world(), highs.fleetwide()).values())
+        assert best == pytest.approx(6.2)
+        (gap,) = gaps
+        assert gap is not None
+        assert 1 - best / 11.0 <= gap < 1, "what other sizes would save is stated, and not less"
 
 
 class TestShortage:

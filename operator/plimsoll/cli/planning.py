@@ -14,6 +14,7 @@ from plimsoll.api.conversion.claims import check_claims, claim_remarks, mounted_
 from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
+from plimsoll.app.settings import Settings
 from plimsoll.cli.context import Models
 from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, namesakes, parse_located
 from plimsoll.cli.reading.model_sources import Images
@@ -34,7 +35,7 @@ from plimsoll.domain.cluster.node_rules import Claim, KnownClaims, remarks_of, r
 from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.requests.serving import NO_CHOICES, ClusterDefaults, Request
 from plimsoll.domain.units import agreed
 from plimsoll.engines.registry import engine_of
 from plimsoll.facts.cluster.priority_reading import PriorityClasses
@@ -42,6 +43,7 @@ from plimsoll.facts.cluster.quota_reading import LimitRanges, NamespaceQuotas
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.ledger import Quotas
+from plimsoll.placement.solvers.deciding import Overload
 from plimsoll.status.reading import Record
 from plimsoll.status.report import DeploymentProblem, Report
 from plimsoll.status.writing import document_of, new_status
@@ -168,6 +170,7 @@ def plan_located(
     claims: KnownClaims = NO_CLAIMS,
     teach: Callable[[Request], Request] = lambda request: request,
     limit_ranges: LimitRanges = NO_LIMIT_RANGES,
+    admin: Settings | None = None,
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
     """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
 
@@ -182,10 +185,13 @@ def plan_located(
         claims: PersistentVolumeClaims and storage classes; nothing is known of others.
         teach: adds to a request what engines have taught.
         limit_ranges: the LimitRanges of each namespace.
+        admin: the settings of the cluster's operator; None: the defaults.
     """
+    settings = Settings() if admin is None else admin
     problems: list[str] = []
     models, images = Models(), Images(fleet)
     ask = partial(_asked, models=models, images=images, priorities=priorities, claims=claims, weakest=fleet.weakest)
+    ask = partial(ask, defaults=settings.defaults)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = _warned_of_sharing(_without_namesakes(asked, problems), claims)
     asked = [replace(each, request=filled_in(teach(each.request), priorities, limit_ranges)) for each in asked]
@@ -193,11 +199,12 @@ def plan_located(
         0.0,
         fleet,
         tuple(_deployment(each, index) for index, each in enumerate(asked)),
+        settings.of_cluster,
         quotas=NamespaceQuotas(quotas or {}),
         catalog=tuple(load_gpu_types() if catalog is None else catalog),
         groups=tuple(groups),
     )
-    planned = _planned(asked, world, problems)
+    planned = _planned(asked, world, problems, settings.overload)
     shown = [(entry, _attempt(where, partial(show, entry), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
 
@@ -222,11 +229,12 @@ def _asked(
     priorities: PriorityClasses,
     claims: KnownClaims,
     weakest: Weakest,
+    defaults: ClusterDefaults,
 ) -> ManifestRequest:
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
-    request = _mounting(request_of(resource, models, images, weakest), resource, claims)
+    request = _mounting(request_of(resource, models, images, weakest, defaults), resource, claims)
     return ManifestRequest(each.where, resource, request, priority_of(resource, priorities))
 
 
@@ -294,11 +302,17 @@ def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> P
     return priority
 
 
-def request_of(resource: InferenceDeployment, models: Models, images: Images, weakest: Weakest) -> Request:
+def request_of(
+    resource: InferenceDeployment,
+    models: Models,
+    images: Images,
+    weakest: Weakest,
+    defaults: ClusterDefaults = NO_CHOICES,
+) -> Request:
     """Return the request of an object. Raises :class:`PlimsollError` if it or one of its models cannot be used."""
     check_gpu_names(resource.spec, {gpu.name for gpu in load_gpu_types()})
     facts, draft = models.of(resource), models.draft_of(resource)
-    return to_request(resource, facts, draft=draft, platforms=images.of(resource), weakest=weakest)
+    return to_request(resource, facts, draft=draft, platforms=images.of(resource), weakest=weakest, defaults=defaults)
 
 
 def _without_namesakes(asked: Sequence[ManifestRequest], problems: list[str]) -> list[ManifestRequest]:
@@ -309,10 +323,12 @@ def _without_namesakes(asked: Sequence[ManifestRequest], problems: list[str]) ->
     return [each for each in asked if len(places[each.request.key]) == 1]
 
 
-def _planned(asked: Sequence[ManifestRequest], world: World, problems: list[str]) -> list[tuple[str, Planned]]:
+def _planned(
+    asked: Sequence[ManifestRequest], world: World, problems: list[str], overload: Overload
+) -> list[tuple[str, Planned]]:
     """Plan the objects together, in their order, as if nothing of them ran. Those that cannot be planned are named."""
     with collecting_later():
-        outcomes = decide(world, Memory(), _AtOnce(), solver=fleetwide(), relatives=other_checkpoints)
+        outcomes = decide(world, Memory(), _AtOnce(), solver=fleetwide(overload), relatives=other_checkpoints)
     planned: list[tuple[str, Planned]] = []
     for each, outcome in zip(asked, outcomes.each, strict=True):
         if outcome.decision is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 
@@ -32,6 +32,16 @@ class Appraisal:
         prices = self.seniority_price, other.seniority_price
         price = None if prices[0] is None or prices[1] is None else prices[0] + prices[1]
         return Appraisal(self.solver, self.bill + other.bill, bound, self.deployments + other.deployments, price)
+
+    def in_any_size(self, least: float) -> Appraisal:
+        """Return the appraisal where each deployment chose its size alone: another size may cost less.
+
+        Args:
+            least: US dollars an hour that all replicas cost at least, in any size. A bill below it is one of fewer
+                replicas, of which nothing is proven.
+        """
+        proven = None if self.bill < least - 1e-6 else min(least, least if self.bound is None else self.bound)
+        return replace(self, bound=proven)
 
     @property
     def gap(self) -> float | None:

@@ -42,7 +42,7 @@ from plimsoll.cli.reading.documents import (
     refuse_namespace_of_nothing,
 )
 from plimsoll.cli.reading.files import refuse_second_stdin
-from plimsoll.cli.reading.snapshot_files import groups_from, snapshot_from
+from plimsoll.cli.reading.snapshot_files import AdminFiles, snapshot_from
 from plimsoll.cli.screen import say, screen
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import CapacityType
@@ -85,6 +85,11 @@ from plimsoll.status.price_words import remark_summaries
     help="With --fleet: nodes that could be added, as a list as in the chart's fleet.nodeGroups, or NodePools.",
 )
 @click.option(
+    "--values",
+    help="With --fleet: the chart's values of the operator: objective, gpuVendors, fleet.billing, fleet.overload and "
+    "fleet.nodeGroups count.",
+)
+@click.option(
     "--observations",
     multiple=True,
     help="With --fleet: a file that `plimsoll learn --save` has written; may be repeated.",
@@ -103,6 +108,7 @@ def command(
     snapshot: str | None,
     prices: str | None,
     node_groups: str | None,
+    values: str | None,
     observations: tuple[str, ...],
     output: str,
     namespace: str | None,
@@ -121,11 +127,12 @@ def command(
     Exit status: 0 everything is placed, 1 something cannot be placed, 2 some input cannot be used (the rest is planned
     without it).
     """
-    others = {"fleet": fleet, "snapshot": snapshot, "prices": prices, "node-groups": node_groups}
+    others = {"fleet": fleet, "snapshot": snapshot, "prices": prices, "node-groups": node_groups, "values": values}
     refuse_second_stdin(f=files, **{name: [given or ""] for name, given in others.items()})
     access = ClusterAccess(kubeconfig, context)
     refuse_two_sources(fleet, snapshot, access)
-    _refuse_idle_options(files, namespace, fleet, snapshot, node_groups, recursive=recursive, dry_run=dry_run)
+    admin = AdminFiles(node_groups, values)
+    _refuse_idle_options(files, namespace, fleet, snapshot, admin, recursive=recursive, dry_run=dry_run)
     if not files and snapshot is None and (fleet is not None or not what_if):
         raise click.UsageError("Missing option '-f' / '--filename'.")
     changes = what_if_of(what_if)
@@ -138,9 +145,9 @@ def command(
     if fleet is None:
         sys.exit(plan_live(manifests, access, wanted, output))
     if changes:
-        sys.exit(plan_file(manifests, fleet, node_groups, wanted, output))
+        sys.exit(plan_file(manifests, fleet, admin, wanted, output))
     teachers = Teachers(files=observations)
-    sys.exit(_plan_offline(_homed(manifests, namespace), fleet, (prices, node_groups), output, teachers))
+    sys.exit(_plan_offline(_homed(manifests, namespace), fleet, prices, admin, output, teachers))
 
 
 def _refuse_idle_options(
@@ -148,7 +155,7 @@ def _refuse_idle_options(
     namespace: str | None,
     fleet: str | None,
     snapshot: str | None,
-    node_groups: str | None,
+    admin: AdminFiles,
     *,
     recursive: bool,
     dry_run: bool,
@@ -157,9 +164,10 @@ def _refuse_idle_options(
     refuse_namespace_of_nothing(namespace, files)
     if recursive and not files:
         raise InvalidInput("-R", recursive, "It is for folders that -f names: leave it out, or name a folder.")
-    if fleet is None and node_groups is not None:
-        fix = "On a cluster and a snapshot those of the operator count: use it with --fleet."
-        raise InvalidInput("--node-groups", node_groups, fix)
+    for name, given in (("--node-groups", admin.node_groups), ("--values", admin.values)):
+        if fleet is None and given is not None:
+            fix = "On a cluster and a snapshot those of the operator count: use it with --fleet."
+            raise InvalidInput(name, given, fix)
     if not dry_run and (fleet is not None or snapshot is not None):
         fix = "Leave it out: a file of --fleet or --snapshot has no API server to ask."
         raise InvalidInput("--no-dry-run", True, fix)  # noqa: FBT003 - the value of the flag
@@ -193,13 +201,12 @@ def _manifests(files: tuple[str, ...], namespace: str | None, *, recursive: bool
 
 
 def _plan_offline(
-    manifests: Manifests, fleet: str, files: tuple[str | None, str | None], output: str, teachers: Teachers
+    manifests: Manifests, fleet: str, prices: str | None, admin: AdminFiles, output: str, teachers: Teachers
 ) -> int:
-    """Plan on the nodes of a file, with the files of prices and node groups. Return the exit status."""
-    prices, node_groups = files
+    """Plan on the nodes of a file, with the files of prices and of the admin. Return the exit status."""
     own = prices_from(prices)
-    file = fleet_file(fleet, own)
-    groups = groups_from(node_groups, priced_types(own))
+    file = fleet_file(fleet, own, admin.settings())
+    groups = admin.groups(priced_types(own))
     say("warning", file.quotas.complaints)
     taught = lessons_of(teachers) if teachers.are_asked else Lessons()
     teach = partial(taught_request, lessons=taught, as_operator=True)

@@ -6,13 +6,14 @@ Files of a fleet: what ``--fleet`` names instead of a cluster.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.review.comparing import are_restarted, compared
 from plimsoll.app.review.hypothetical import after_changes, with_fields
 from plimsoll.app.review.values import DecidedDeployment, DeploymentWish, PricedReplicas, Review, WhatIf
+from plimsoll.app.settings import Settings
 from plimsoll.cli.planning import Planned, plan_located
 from plimsoll.cli.prices.price_files import priced_types
 from plimsoll.cli.reading.documents import FleetObjects, Sourced, load_fleet_objects
@@ -44,6 +45,7 @@ class FleetFile:
         quotas: what its ResourceQuotas leave, and a message for each that could not be evaluated.
         claims: its PersistentVolumeClaims and storage classes.
         limit_ranges: its LimitRanges, by namespace.
+        admin: the settings of the operator that would serve there.
     """
 
     objects: FleetObjects
@@ -53,11 +55,12 @@ class FleetFile:
     quotas: NamespaceQuotas
     claims: KnownClaims
     limit_ranges: LimitRanges
+    admin: Settings = field(default_factory=Settings)
 
     def after(self, changes: Iterable[WhatIf]) -> FleetFile:
         """Return the facts of the file after these changes of its nodes."""
         nodes, pods = after_changes(self.objects["Node"], self.objects["Pod"], changes, self.fleet, load_gpu_types())
-        return _read({**self.objects, "Node": nodes, "Pod": pods}, self.prices)
+        return _read({**self.objects, "Node": nodes, "Pod": pods}, self.prices, self.admin)
 
     def planned(
         self,
@@ -78,20 +81,23 @@ class FleetFile:
             self.claims,
             teach,
             self.limit_ranges,
+            self.admin,
         )
 
 
-def fleet_file(path: str, prices: OwnPrices) -> FleetFile:
+def fleet_file(path: str, prices: OwnPrices, admin: Settings | None = None) -> FleetFile:
     """Return the facts of a file or of standard input, with these prices over the catalogue's.
+
+    ``admin`` are the settings of the operator that would serve there; None: the defaults.
 
     Raises:
         InvalidInput: the file cannot be read, or holds no Node.
         UnusableDocument: a document of it cannot be used.
     """
-    return _read(load_fleet_objects(path), prices)
+    return _read(load_fleet_objects(path), prices, Settings() if admin is None else admin)
 
 
-def _read(objects: FleetObjects, prices: OwnPrices) -> FleetFile:
+def _read(objects: FleetObjects, prices: OwnPrices, admin: Settings) -> FleetFile:
     nodes, pods, slices, claims = (objects[kind] for kind in ("Node", "Pod", "ResourceSlice", "ResourceClaim"))
     claimed, volumes, classes = (
         objects[kind] for kind in ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
@@ -104,6 +110,7 @@ def _read(objects: FleetObjects, prices: OwnPrices) -> FleetFile:
         read_quotas(objects["ResourceQuota"]),
         read_claims(claimed, volumes, classes, read_holders(pods, DEPLOYMENT_LABEL)),
         read_limit_ranges(objects["LimitRange"]),
+        admin,
     )
 
 

@@ -23,7 +23,7 @@ from plimsoll.cli.prices.price_files import priced_types
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.reading.documents import Located, Manifests, check_located, namesakes, parse_located
 from plimsoll.cli.reading.model_sources import hub_access
-from plimsoll.cli.reading.snapshot_files import groups_from
+from plimsoll.cli.reading.snapshot_files import AdminFiles
 from plimsoll.cli.screen import say, screen
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -80,12 +80,12 @@ def plan_stored(manifests: Manifests, stored: Export, wanted: LivePlanOptions, o
     return _plan(manifests, wanted.namespace or "default", wanted, output, ask, may_be_empty=not manifests.found)
 
 
-def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: LivePlanOptions, output: str) -> int:
+def plan_file(manifests: Manifests, file: str, admin: AdminFiles, wanted: LivePlanOptions, output: str) -> int:
     """Print what ``--what-if`` changes in the plan of manifests on a file of nodes. Return the exit status."""
 
     def ask(wishes: Sequence[DeploymentWish], means: Means) -> Review:
         own = prices_from(None) if means.prices is None else means.prices
-        nodes, groups = fleet_file(file, own), groups_from(node_groups, priced_types(own))
+        nodes, groups = fleet_file(file, own, admin.settings()), admin.groups(priced_types(own))
         return review_on(nodes, groups, wishes, means.what_if)
 
     return _plan(manifests, wanted.namespace or "default", wanted, output, ask)

@@ -85,6 +85,8 @@ class _Pass:
         self.asks = [demand.asks for demand in demands]
         self.found: dict[int, tuple[Award, Taken | None]] = {}
         self.appraisal: Appraisal | None = None
+        self.least: float | None = None
+        """The least that all could cost in any size, in US dollars an hour, if sizes were chosen alone."""
 
     def awards(self) -> Iterator[Award]:
         """Yield the awards in the order of the demands. Each ``left`` follows from the awards before it."""
@@ -134,7 +136,8 @@ class _Pass:
         if not posed.members:
             return {}, ledger
         decided = self.solver.decide(posed)
-        self.appraisal = decided.appraisal if self.appraisal is None else self.appraisal.with_(decided.appraisal)
+        found = decided.appraisal if self.least is None else decided.appraisal.in_any_size(self.least)
+        self.appraisal = found if self.appraisal is None else self.appraisal.with_(found)
         packed, left = pack(decided, ledger)
         parts: dict[int, list[Part]] = defaultdict(list)
         for part in packed:
@@ -143,9 +146,10 @@ class _Pass:
 
     def _posed(self, joining: Mapping[int, Demand], ledger: Ledger) -> Posed:
         """Return the problem of these demands. If their sizes make it too large, each has its best size alone."""
-        posed = pose(joining, self.stock.fleet, ledger)
+        posed, self.least = pose(joining, self.stock.fleet, ledger), None
         if posed.problem.choices_of_sizes <= MOST_CHOICES_OF_SIZES:
             return posed
+        self.least = posed.problem.least_bill
         sized = {index: demand for index, demand in joining.items() if demand.sizes}
         self.demands |= chosen_alone(sized, self.stock, ledger)
         return pose({index: self.demands[index] for index in joining}, self.stock.fleet, ledger)

@@ -114,6 +114,14 @@ class Problem:
     quotas: tuple[float, ...] = ()
 
     @property
+    def least_bill(self) -> float:
+        """US dollars an hour if every deployment had its cheapest choice in its cheapest size: no plan costs less."""
+        return sum(
+            count * min((kind.sizes[choice.size] * choice.price for choice in kind.choices), default=0.0)
+            for kind, count in zip(self.kinds, self.counts, strict=True)
+        )
+
+    @property
     def choices_of_sizes(self) -> int:
         """The number of choices of all kinds with several sizes."""
         return sum(len(kind.choices) for kind in self.kinds if len(kind.sizes) > 1)
