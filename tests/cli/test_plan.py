@@ -232,6 +232,33 @@ def test_nodes_that_could_be_added_are_suggested_and_a_wrong_file_is_refused(
         assert (status, told.startswith("error: --node-groups")) == (2, True), (wrong, told)
 
 
+def test_all_that_is_wrong_with_an_object_is_said_at_once_and_the_neighbour_is_planned(
+    run: Run, write: Callable[[str], str]
+) -> None:
+    good = yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8"))
+    spec = good["spec"]
+    wrong = {
+        **{name: value for name, value in spec.items() if name not in ("contextLength", "concurrency")},
+        "contextLenght": 4096,
+        "concurrency": 0,
+        "gpu": {"allow": ["h100"]},
+    }
+    bad = {**good, "metadata": {"name": "bad"}, "spec": wrong}
+    status, shown, said = run("plan", "-f", write(yaml.safe_dump_all([bad, good])), "--fleet", FLEET, "-o", "json")
+    assert status == 2
+    assert [each["name"] for each in json.loads(shown)] == [good["metadata"]["name"]]
+    for part in (
+        "spec.contextLength: None cannot be used. Field required.",
+        "spec.contextLenght: 4096 cannot be used. There is no such field: write contextLength.",
+        "spec.concurrency: 0 cannot be used.",
+        "spec.gpu.allow[0]: 'h100' cannot be used. There is no such GPU type; did you mean",
+    ):
+        assert said.count(part) == 1, said
+    many = {**good, "spec": spec | {f"wrong{number}": 1 for number in range(9)}}
+    _, _, said = run("plan", "-f", write(yaml.safe_dump(many)), "--fleet", FLEET)
+    assert (said.count("There is no such field"), "4 more fields cannot be used." in said) == (5, True)
+
+
 def test_the_chart_s_values_decide_on_a_file_as_they_do_in_the_operator(
     run: Run, write: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,27 @@ def check_gpu_names(spec: InferenceDeploymentSpec, known: Collection[str]) -> No
         known: all valid names: those of the catalogue, of its slices and of the fleet.
 
     Raises:
-        InvalidInput: the first unknown name, with suggestions.
+        InvalidInput: the unknown names, with suggestions.
     """
-    for field, name in _named(spec):
-        if name not in known:
-            raise InvalidInput(field, name, f"There is no such GPU type{did_you_mean(name, known)}.")
+    wrong = list(unknown_gpu_names(spec.model_dump(by_alias=True, include={"gpu", "overrides"}), known))
+    if wrong:
+        first, *others = wrong
+        raise InvalidInput(first.field, first.value, first.fix, others)
+
+
+def unknown_gpu_names(spec: object, known: Collection[str]) -> Iterator[InvalidInput]:
+    """Yield an error for each GPU type that a spec names and that does not exist. The spec may have any shape."""
+    for around, field in (("gpu", "allow"), ("gpu", "deny"), ("overrides", "gpuType")):
+        given = _member(_member(spec, around), field)
+        named = enumerate(given) if isinstance(given, list) else [(None, given)]
+        for index, name in named:
+            if isinstance(name, str) and name not in known:
+                path = f"spec.{around}.{field}" + ("" if index is None else f"[{index}]")
+                yield InvalidInput(path, name, f"There is no such GPU type{did_you_mean(name, known)}.")
+
+
+def _member(node: object, name: str) -> object:
+    return node.get(name) if isinstance(node, Mapping) else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -52,12 +68,3 @@ def alike(name: str, known: Iterable[str]) -> list[str]:
         if close := get_close_matches(name.lower(), among):
             return close
     return []
-
-
-def _named(spec: InferenceDeploymentSpec) -> Iterator[tuple[str, str]]:
-    if spec.gpu is not None:
-        for field, names in (("allow", spec.gpu.allow), ("deny", spec.gpu.deny)):
-            for index, name in enumerate(names or ()):
-                yield f"spec.gpu.{field}[{index}]", name
-    if spec.overrides is not None and spec.overrides.gpu_type is not None:
-        yield "spec.overrides.gpuType", spec.overrides.gpu_type

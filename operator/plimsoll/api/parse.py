@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from plimsoll.api.crd.not_carried import is_refused
 from plimsoll.api.crd.schema import Schema, root_schema
+from plimsoll.api.gpu_names import unknown_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.api.v1alpha1.base import NO_BUCKETS
 from plimsoll.domain.errors import InvalidInput, shortened
@@ -24,11 +25,17 @@ _MODEL_FIELDS = (*_MODEL_NAMES, ("model", "path"), ("draftModel", "path"))
 """The ends of the paths of fields that name a model, and of those that say where it is."""
 
 
-def parse_inference_deployment(body: Mapping[str, Any]) -> InferenceDeployment:
+def parse_inference_deployment(
+    body: Mapping[str, Any], gpu_names: Collection[str] | None = None
+) -> InferenceDeployment:
     """Parse one object.
 
+    Args:
+        body: the object.
+        gpu_names: the GPU types that exist, so that an error about other fields names unknown types, too.
+
     Raises:
-        InvalidInput: the first field that cannot be used, as the user wrote it.
+        InvalidInput: the fields that cannot be used, as the user wrote them. The first one is its own.
     """
     if body.get("kind") != KIND or body.get("apiVersion") != API_VERSION:
         kind = f"{_shown(body.get('apiVersion'))}/{_shown(body.get('kind'))}"
@@ -37,12 +44,17 @@ def parse_inference_deployment(body: Mapping[str, Any]) -> InferenceDeployment:
     try:
         return InferenceDeployment.model_validate(_without_nulls(body, root_schema()))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        # For a missing field, pydantic's input is the whole object around it.
-        value = None if first["type"] == "missing" else first.get("input")
-        raise InvalidInput(_path(first["loc"]), value, _fix(first)) from error
+        first, *others = (_invalid(each) for each in error.errors(include_url=False))
+        others += [] if gpu_names is None else unknown_gpu_names(body.get("spec"), gpu_names)
+        raise InvalidInput(first.field, first.value, first.fix, others) from error
     except RecursionError as error:  # only from a file: the API server stores no objects this deep
         raise InvalidInput(_path(_deepest(body)), "...", "It is nested too deep: write fewer levels.") from error
+
+
+def _invalid(error: ErrorDetails) -> InvalidInput:
+    # For a missing field, pydantic's input is the whole object around it.
+    value = None if error["type"] == "missing" else error.get("input")
+    return InvalidInput(_path(error["loc"]), value, _fix(error))
 
 
 def _check_top(body: Mapping[str, Any]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 _LONGEST_FIELD = 200
 _LONGEST_VALUE = 120
+_MOST_OTHERS = 4
+"""The most further errors that one message has in full."""
 
 
 class PlimsollError(Exception):
@@ -35,13 +38,16 @@ class InvalidInput(PlimsollError):
         field: dotted path of the field, as the user writes it.
         value: the value of the field; the message shows a short form of it.
         fix: how to correct the field, as an imperative sentence.
+        others: what else cannot be used. The message has a sentence for each, so that all are mended at once.
     """
 
     verdict: ClassVar[str] = "cannot be used"
 
-    def __init__(self, field: str, value: object, fix: str) -> None:
+    def __init__(self, field: str, value: object, fix: str, others: Sequence[InvalidInput] = ()) -> None:
         named = field if len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]}..."
-        super().__init__(f"{named}: {shortened(value)} {self.verdict}. {fix}")
+        said = [f"{named}: {shortened(value)} {self.verdict}. {fix}", *map(str, others[:_MOST_OTHERS])]
+        left = len(others) - _MOST_OTHERS
+        super().__init__(" ".join([*said, f"{left} more fields cannot be used."] if left > 0 else said))
         self.field = field
         self.value = value
         self.fix = fix

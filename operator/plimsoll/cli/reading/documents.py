@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.crd.rules import check_rules
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeployment
@@ -134,7 +135,7 @@ def no_deployment(paths: Sequence[str]) -> InvalidInput:
 def parse_located(each: Sourced) -> InferenceDeployment:
     """Parse one object. Raises :class:`UnusableDocument` with its place."""
     try:
-        return parse_inference_deployment(each.body)
+        return parse_inference_deployment(each.body, {gpu.name for gpu in load_gpu_types()})
     except PlimsollError as error:
         raise UnusableDocument(f"{each.where}: {error}") from error
 
