@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.placement.world_of_one_plan import decisions, digest
+from tests.laws.world_of_one_plan import decisions, digest
 
 BUSY = "while True: pass"
 
@@ -40,7 +40,7 @@ def test_the_order_of_the_lists_changes_nothing(known: str, seed: int) -> None:
 def test_another_process_on_a_busy_machine_makes_the_same_plan(known: str, hash_seed: int) -> None:
     with _busy_machine():
         environment = os.environ | {"PYTHONHASHSEED": str(hash_seed)}
-        command = [sys.executable, "-m", "tests.placement.world_of_one_plan", str(hash_seed)]
+        command = [sys.executable, "-m", "tests.laws.world_of_one_plan", str(hash_seed)]
         made = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
     assert made.stdout == known
 

@@ -1,4 +1,4 @@
-"""The digest of one plan for a crowded cluster: ``python -m tests.placement.world_of_one_plan``.
+"""The digest of one plan for a crowded cluster: ``python -m tests.laws.world_of_one_plan``.
 
 The lists of nodes, deployments and GPU types are shuffled with the seed in the argument, as an API may list them.
 """
