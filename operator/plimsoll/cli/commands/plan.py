@@ -131,8 +131,8 @@ def command(
     refuse_second_stdin(f=files, **{name: [given or ""] for name, given in others.items()})
     access = ClusterAccess(kubeconfig, context)
     refuse_two_sources(fleet, snapshot, access)
-    admin = AdminFiles(node_groups, values)
-    _refuse_idle_options(files, namespace, fleet, snapshot, admin, recursive=recursive, dry_run=dry_run)
+    of_admin = {"--node-groups": node_groups, "--values": values}
+    _refuse_idle_options(files, namespace, fleet, snapshot, of_admin, recursive=recursive, dry_run=dry_run)
     if not files and snapshot is None and (fleet is not None or not what_if):
         raise click.UsageError("Missing option '-f' / '--filename'.")
     changes = what_if_of(what_if)
@@ -144,6 +144,7 @@ def command(
         sys.exit(plan_stored(manifests, snapshot_from(snapshot), wanted, output))
     if fleet is None:
         sys.exit(plan_live(manifests, access, wanted, output))
+    admin = AdminFiles.read(node_groups, values)
     if changes:
         sys.exit(plan_file(manifests, fleet, admin, wanted, output))
     teachers = Teachers(files=observations)
@@ -155,7 +156,7 @@ def _refuse_idle_options(
     namespace: str | None,
     fleet: str | None,
     snapshot: str | None,
-    admin: AdminFiles,
+    of_admin: Mapping[str, str | None],
     *,
     recursive: bool,
     dry_run: bool,
@@ -164,7 +165,7 @@ def _refuse_idle_options(
     refuse_namespace_of_nothing(namespace, files)
     if recursive and not files:
         raise InvalidInput("-R", recursive, "It is for folders that -f names: leave it out, or name a folder.")
-    for name, given in (("--node-groups", admin.node_groups), ("--values", admin.values)):
+    for name, given in of_admin.items():
         if fleet is None and given is not None:
             fix = "On a cluster and a snapshot those of the operator count: use it with --fleet."
             raise InvalidInput(name, given, fix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.api.node_groups import CHART_KEY, declared_groups
@@ -61,65 +61,79 @@ def groups_from(path: str | None, types: Sequence[GpuType]) -> tuple[NodeGroup, 
 
 _VALUES = "--values"
 
+_KEYS = {
+    "PLIMSOLL_OBJECTIVE": "objective",
+    "PLIMSOLL_GPU_VENDORS": "gpuVendors",
+    "PLIMSOLL_BILLING": "fleet.billing",
+    "PLIMSOLL_OVERLOAD": "fleet.overload",
+}
+"""The keys of the chart's values by the operator's variables, as the chart sets them."""
+
 
 @dataclass(frozen=True, slots=True)
 class AdminFiles:
-    """What the admin of a cluster has set, for a plan without the cluster. Empty paths: nothing.
+    """What the admin of a cluster has set, for a plan without the cluster.
 
     Attributes:
-        node_groups: a file with node groups, or NodePools.
-        values: a file with values of the chart.
+        node_groups: a file with node groups, or NodePools; None: there is none.
+        values: values of the chart.
+        source: where these are from, for errors.
     """
 
     node_groups: str | None = None
-    values: str | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+    @staticmethod
+    def read(node_groups: str | None, values: str | None) -> AdminFiles:
+        """Read the file of values, if there is one.
+
+        Raises:
+            InvalidInput: it cannot be read, or holds something else.
+        """
+        if values is None:
+            return AdminFiles(node_groups)
+        found = list(read_documents(read_text(values), is_json=values.endswith(".json")))
+        if len(found) != 1 or isinstance(found[0], Broken) or not isinstance(found[0].value, dict):
+            why = next((each.why for each in found if isinstance(each, Broken)), "Name one file of values.")
+            raise InvalidInput(_VALUES, title(values), why)
+        return AdminFiles(node_groups, found[0].value, title(values))
 
     def groups(self, types: Sequence[GpuType]) -> tuple[NodeGroup, ...]:
         """Return the node groups: those of their own file, else those among the values.
 
         Raises:
-            InvalidInput: a file cannot be read, or an entry of a list is wrong.
+            InvalidInput: the file cannot be read, or an entry of the list is wrong.
         """
-        if self.node_groups is not None or self.values is None:
+        if self.node_groups is not None:
             return groups_from(self.node_groups, types)
-        return declared_groups(_fleet(self._given()).get("nodeGroups") or [], CHART_KEY, types).of(types)
+        return declared_groups(_at(self.values, CHART_KEY) or [], CHART_KEY, types).of(types)
 
     def settings(self) -> Settings:
         """Return the settings of an operator with these values, as far as they decide who is placed where.
 
         Raises:
-            InvalidInput: the file cannot be read, or a value is wrong. The message names the value by its key.
+            InvalidInput: a value is wrong. The message names it by its key.
         """
-        given = self._given()
-        fleet, listed = _fleet(given), given.get("gpuVendors") or []
-        vendors = ",".join(map(str, listed)) if isinstance(listed, list) else listed
-        variables = {
-            "PLIMSOLL_OBJECTIVE": ("objective", given.get("objective")),
-            "PLIMSOLL_GPU_VENDORS": (
-                "gpuVendors",
-                ",".join(map(str, vendors)) if isinstance(vendors, list) else vendors,
-            ),
-            "PLIMSOLL_BILLING": ("fleet.billing", fleet.get("billing")),
-            "PLIMSOLL_OVERLOAD": ("fleet.overload", fleet.get("overload")),
-        }
+        variables = {name: _text(_at(self.values, key)) for name, key in _KEYS.items()}
         try:
-            return Settings.from_environment({name: str(value or "") for name, (_, value) in variables.items()})
+            return Settings.from_environment(variables)
         except InvalidInput as error:
-            key = variables[error.field][0]
-            raise InvalidInput(f"{title(self.values or '')}: {key}", error.value, error.fix) from error
-
-    def _given(self) -> Mapping[str, Any]:
-        if self.values is None:
-            return {}
-        documents = list(read_documents(read_text(self.values), is_json=self.values.endswith(".json")))
-        if len(documents) != 1 or isinstance(documents[0], Broken) or not isinstance(documents[0].value, dict):
-            why = next((each.why for each in documents if isinstance(each, Broken)), "Name one file of values.")
-            raise InvalidInput(_VALUES, title(self.values), why)
-        return documents[0].value
+            raise InvalidInput(f"{self.source}: {_KEYS[error.field]}", error.value, error.fix) from error
 
 
-def _fleet(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = given.get("fleet") or {}
-    if not isinstance(found, Mapping):
-        raise InvalidInput(f"{_VALUES}: fleet", found, "Write a mapping, as the chart's values.yaml has it.")
-    return found
+def _at(given: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key; None if it is not there.
+
+    Raises:
+        InvalidInput: what is around it is no mapping.
+    """
+    around, _, name = key.rpartition(".")
+    node = _at(given, around) if around else given
+    if node is not None and not isinstance(node, Mapping):
+        raise InvalidInput(f"{_VALUES}: {around}", node, "Write a mapping, as the chart's values.yaml has it.")
+    return None if node is None else node.get(name)
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value or "")
