@@ -102,6 +102,8 @@ def test_too_little_memory_outside_the_budget_is_named_with_the_share_that_would
     (warning,) = warnings_for(request(), short)
     assert warning.startswith("This fits the engine's budget, which leaves 6.")
     assert warning.endswith("Set spec.engine.gpuMemoryUtilizationPercent to 91.")
+    (half,) = warnings_for(request(), on_h100(outside_bytes=figures.usable_bytes // 2))
+    assert half.endswith("Set spec.engine.gpuMemoryUtilizationPercent to 50.")
     enough = on_h100(outside_bytes=figures.usable_bytes - figures.budget_bytes)
     assert warnings_for(request(), enough) == ()
 
