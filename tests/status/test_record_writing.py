@@ -56,6 +56,24 @@ def serving(**more: Any) -> Report:
     )
 
 
+@pytest.mark.parametrize(
+    ("seen", "served"),
+    [
+        ({"ready": 1}, True),
+        ({"ready": 0}, False),
+        ({"ready": 1, "updating": True}, False),
+        ({"ready": 0, "served": True}, True),
+        ({"ready": 1, "predicted_at_generation": 2}, False),
+    ],
+)
+def test_an_engine_has_served_once_one_with_the_pool_s_settings_was_ready(seen: dict[str, Any], served: bool) -> None:  # noqa: FBT001 - a row
+    about = serving()
+    view = replace(about.pools[0], **{"ready": 1} | seen)
+    assert about.decision is not None
+    (pool,) = about.decision.pools
+    assert replace(about, pools=(view,)).has_served(pool) is served
+
+
 def test_a_pool_is_written_field_by_field() -> None:
     about = serving()
     assert about.decision is not None
