@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.cluster.gpus import Billing
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.facts.cluster.billing import with_billing
 from plimsoll.placement.demands.pools import Tenant
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, DiagnosisKind
@@ -52,8 +54,11 @@ def test_a_place_that_is_too_slow_is_left_for_a_faster_one() -> None:
     assert decided.answer.tenant.request.slo == PROMISE
 
 
-def test_the_figures_are_promised_measured_and_expected_with_both_bills() -> None:
-    decided = decide(slow(promised()), on(promised(), ONE_L40S, node("a", A100, 2)))
+@pytest.mark.parametrize("billing", [Billing.ON_DEMAND, Billing.OWNED])
+def test_the_figures_are_promised_measured_and_expected_with_both_bills(billing: Billing) -> None:
+    """The bills are those of the status, whether or not the nodes are paid for in any case."""
+    nodes = with_billing(fleet(ONE_L40S, node("a", A100, 2)), (), billing).nodes
+    decided = decide(slow(promised()), on(promised(), *nodes))
     reported = dict(decided.decision.numbers)
     assert (reported["figure"], reported["measured_ms"], reported["promised_ms"]) == ("tpot", 45, 30)
     assert (reported["bill"], reported["to_bill"], reported["to_place"]) == ("1.15", "1.59", "a100-sxm-80gb x 1")

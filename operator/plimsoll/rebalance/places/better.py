@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.placement.costs import move_charge
 from plimsoll.placement.demands.pools import Decision, Tenant, serving
 from plimsoll.placement.options.feasibility import avoidable_price
@@ -61,12 +63,20 @@ def cheaper_place(
     return next((each for each in found if _has_room(each, tenant, market)), None)
 
 
-def bill_of(tenant: Tenant, market: Market) -> Decimal | None:
-    """Return the US dollars an hour that end with all replicas; None if a price is not known, or nothing ends."""
+def bill_of(
+    tenant: Tenant, market: Market, price_of: Callable[[GpuType, Split], Decimal | None] = avoidable_price
+) -> Decimal | None:
+    """Return US dollars an hour of all replicas; None if a price is not known, or nothing is paid.
+
+    Args:
+        tenant: the deployment.
+        market: the GPUs with their prices.
+        price_of: the price of a replica; by default what ends when it leaves.
+    """
     prices = []
     for pool in serving(tenant.pools):
         gpu = market.stock.fleet.named(pool.gpu_type)
-        price = None if gpu is None else avoidable_price(gpu, pool.split)
+        price = None if gpu is None else price_of(gpu, pool.split)
         if price is None:
             return None
         prices.append(price * pool.replicas)

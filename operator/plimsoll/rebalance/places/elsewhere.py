@@ -11,6 +11,7 @@ from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import format_price
 from plimsoll.placement.demands.pools import serving
 from plimsoll.placement.explain import place_words
+from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.placement.transition.hypothesis import Market, WhatIf
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose_load
 from plimsoll.rebalance.diagnosis.judging import Judged
@@ -104,8 +105,10 @@ class _Search:
             ("to_replicas", found.replicas),
             ("to_ms", round(_MILLISECONDS * found.seconds)),
         )
-        bill, to_bill = bill_of(self.what_if.tenant, market), found.site.bill(found.replicas)
-        if bill is not None and to_bill is not None:
+        option = found.site.option
+        bill = bill_of(self.what_if.tenant, market, hourly_price)
+        if bill is not None and option is not None and option.hourly_price is not None:
+            to_bill = option.hourly_price * found.replicas
             numbers = (*numbers, ("bill", format_price(bill)), ("to_bill", format_price(to_bill)))
         return Sought(reason, digest, found.site.place, found.replicas, numbers)
 
