@@ -32,6 +32,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import exact_price
 from plimsoll.performance.slo import upper_quarter
 from plimsoll.placement.costs import move_charge
+from plimsoll.placement.demands.pools import Place
 from plimsoll.placement.demands.rehoming import is_closed
 from plimsoll.placement.ledger import Ledger, charged, quota_room, short_in, use_at
 from plimsoll.placement.memo import Memo
@@ -40,9 +41,6 @@ from plimsoll.placement.options.feasibility import avoidable_price, judge, judge
 from plimsoll.placement.options.nodes import eligible_nodes, host_need, unhealthy_here
 from plimsoll.placement.options.verdicts import NO_PRICE, Options, options, preference_at, rank
 from plimsoll.placement.places.warnings import warnings_for
-
-Place = tuple[str, Split]
-"""A GPU type and a split."""
 
 Rooms = Sequence[tuple[int | None, int | None, str]]
 """For every node with free GPUs, the total and the free amount of one resource, and the node's name. None: the node
