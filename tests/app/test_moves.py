@@ -133,8 +133,8 @@ async def test_what_engines_measure_counts_for_the_next_deployment_like_it(opene
         status = made[name].new_status
         assert status is not None
         performance[name] = status["placement"]["performance"]
-    assert [performance[name]["measuredPercent"] for name in ("slow", "new")] == [125, 125]
-    assert not any("measuredPercent" in performance[name] for name in ("honest", "other"))
+    assert [performance[name]["countedPercent"] for name in ("slow", "new")] == [125, 125]
+    assert not any("countedPercent" in performance[name] for name in ("honest", "other"))
     assert live_part(made["slow"])["learned"]["tokenTimePercent"] == 132
 
 

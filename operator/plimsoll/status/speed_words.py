@@ -11,6 +11,10 @@ def speed_words(found: PerformanceStatus) -> str:
     low, high = found.ttft_low_milliseconds, found.ttft_high_milliseconds
     band = "" if low is None or high is None else f" ({low} to {high})"
     first = f"first token after {found.ttft_milliseconds} ms{band}"
-    measured = "" if found.measured_percent is None else f", with the {found.measured_percent} % that engines measured"
+    measured = (
+        ""
+        if found.counted_percent is None
+        else f", counted at {found.counted_percent} % of the estimate, as engines measured about that"
+    )
     trust = "validated" if found.validated else "not validated"
     return f"{token}, {first}{measured}; {trust} by measurements on GPUs of this class"

@@ -256,7 +256,7 @@ def _performance(decision: Decision, choice: Option) -> Fields | None:
         "usd_per_million_tokens": None if tokens is None else f"{tokens:.2f}",
         "bound": found.bound.value,
         "validated": found.validated,
-        "measured_percent": None if found.measured == 1 else round(100 * found.measured),
+        "counted_percent": None if found.measured == 1 else round(100 * found.measured),
     }
 
 

@@ -122,8 +122,9 @@ class PerformanceStatus(StatusModel):
     usd_per_million_tokens: str | None = optional("US dollars per million tokens, prompt and output, at full load.")
     bound: str = Field(description="What takes most of the time: Memory, Compute, Communication or Host.")
     validated: bool = Field(description="Whether the model was tested against measurements on GPUs of this class.")
-    measured_percent: int | None = optional(
-        "Measured time of a token in percent of the model's, by engines of this kind. The figures have it in them."
+    counted_percent: int | None = optional(
+        "At how many percent of the model's times the figures count, because engines of this kind measured about that: "
+        "in steps of a quarter."
     )
 
 

@@ -53,7 +53,7 @@ class Performance:
         validated: whether the constants were tested on this GPU type, with this kind of weights and
             load; never with pipeline parallelism, of which there is one row.
         trust: how well figures of this GPU type are known.
-        measured: the measured time of a token over the estimated one, which all times have in them; 1: none is known.
+        measured: the factor over the estimate that all times have in them, by what engines measured; 1: none is known.
     """
 
     ttft_seconds: float
