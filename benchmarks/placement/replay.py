@@ -17,6 +17,7 @@ from benchmarks.placement.bound.instance import instance_of, replicas_of
 from benchmarks.placement.bound.optimum import optimum
 from benchmarks.placement.cluster import Cluster
 from benchmarks.placement.worlds import Place, World, world_of
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.demands.demand import demand_of
 from plimsoll.placement.demands.pools import Tenant
@@ -95,7 +96,7 @@ def _stays(world: World, place: Place, hours: float) -> Iterator[Stay]:
     lives += [(0.0, 2 * hours)] * residents
     requests = _repeated([tenant.request for tenant in world.tenants], len(lives))
     for number, ((arrives, departs), request) in enumerate(zip(sorted(lives), requests, strict=True)):
-        key = replace(request.key, name=f"r{number:05d}")
+        key = ObjectKey(request.key.namespace, f"r{number:05d}")
         yield Stay(replace(request, key=key, created=f"{number:06d}"), arrives, departs)
 
 

@@ -166,6 +166,8 @@ class _Pass:
 
     def _read_demands(self) -> None:
         """Find the demands of new and changed objects, as long as there is time; the plan uses them again."""
+        fleet, estimates = self.world.fleet, self.memory.estimates
+        layout = estimates.last.layout(fleet)
         for deployment in self.supervisor.first():
             found = self.ready.get(deployment.key)
             if found is None or deployment.key in self.faulty:
@@ -175,7 +177,7 @@ class _Pass:
                 self._stand_still(deployment.key, waits)
                 continue
             self.supervisor.beat(f"reading the demand of {deployment.key}")
-            work = partial(remembered_demand, tenant_of(found), self.world.fleet, self.memory.estimates)
+            work = partial(remembered_demand, tenant_of(found), fleet, estimates, layout)
             self.supervisor.spend(work, deployment)
 
     def _watched(self, answered: Iterator[Answer]) -> Iterator[Answer]:

@@ -27,14 +27,15 @@ class LastPass:
     """
 
     def __init__(self) -> None:
-        self._answers: dict[ObjectKey, dict[str, tuple[tuple[object, ...], Any]]] = {}
+        self._answers: dict[str, dict[ObjectKey, tuple[tuple[object, ...], Any]]] = {}
+        """By question and deployment."""
         self._seen: tuple[Fleet, Layout] | None = None
         self._of_layout: dict[str, tuple[Layout, Any]] = {}
         self._values: dict[str, Any] = {}
 
     def __len__(self) -> int:
         """The number of deployments with an answer."""
-        return len(self._answers)
+        return len(set().union(*self._answers.values()))
 
     def layout(self, fleet: Fleet) -> Layout:
         """Return the fleet's layout: the same Python object as before if it is equal, so that comparing is quick."""
@@ -65,18 +66,20 @@ class LastPass:
 
     def recall(self, key: ObjectKey, question: str, basis: tuple[object, ...], find: Callable[[], Answer]) -> Answer:
         """Return the answer to a question about a deployment: the last one if ``basis`` is equal, else a new one."""
-        known = self._answers.get(key, {}).get(question)
+        answers = self._answers.setdefault(question, {})
+        known = answers.get(key)
         if known is not None and known[0] == basis:
             remembered: Answer = known[1]
             return remembered
         found = find()
-        self._answers.setdefault(key, {})[question] = basis, found
+        answers[key] = basis, found
         return found
 
     def forget_all_but(self, keys: Collection[ObjectKey]) -> None:
         """Drop the answers about all other deployments."""
-        for key in self._answers.keys() - keys:
-            del self._answers[key]
+        for answers in self._answers.values():
+            for key in answers.keys() - keys:
+                del answers[key]
 
 
 Answers = dict[Hashable, tuple[object, Any]]

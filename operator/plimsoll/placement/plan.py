@@ -13,6 +13,7 @@ A running replica never stops for another deployment. All deployments take from 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
@@ -61,8 +62,9 @@ def plan(
 def demands_of(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Iterator[Demand]:
     """Yield every demand in the order of decisions, each as soon as it is known, so that a caller sees progress."""
     memo.last.forget_all_but({tenant.request.key for tenant in tenants})
-    for tenant in sorted(tenants, key=lambda tenant: tenant.turn):
-        yield remembered_demand(tenant, fleet, memo)
+    layout = memo.last.layout(fleet)
+    for tenant in sorted(tenants, key=attrgetter("turn")):
+        yield remembered_demand(tenant, fleet, memo, layout)
 
 
 def stock_for(
@@ -82,4 +84,5 @@ def stock_for(
         promises += promises_to(demand.tenant, fleet)
     limits = with_spot_limits(quotas or {}, demands)
     ledger = keep(promises, Ledger.of(fleet, limits, memo.last.of_layout("grid", fleet, lambda: Grid.of(fleet))))
-    return Stock(fleet, memo.last.same("stock", ledger.read_anew()).read_anew())
+    left = memo.last.same("stock", ledger.read_anew()).read_anew()
+    return Stock(fleet, left, (memo.last.layout(fleet), fleet.claimed))

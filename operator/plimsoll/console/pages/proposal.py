@@ -99,7 +99,13 @@ async def _gone(visit: Visit, key: ObjectKey, banner: str, status: int) -> Conso
     """The page of a proposal that does not stand any more. The answers to it may still be there."""
     deployment, known = parts_of(key.name) if is_key(key) else ("", "")
     answers, gap = await _answers(visit, key.namespace, deployment, known) if known else ((), "")
-    values = {"key": key, "deployment": deployment, "answers": answers, "answers_gap": gap, "banner": banner}
+    values: dict[str, object] = {
+        "key": key,
+        "deployment": deployment,
+        "answers": answers,
+        "answers_gap": gap,
+        "banner": banner,
+    }
     values |= {"badge": badge_of("gone")}
     if status == _OK and not answers:
         status = GONE

@@ -20,10 +20,11 @@ from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.ledger import Ledger, Taken, taken_between
+from plimsoll.placement.options.verdicts import price_of
 from plimsoll.placement.solvers.deciding import Decided, Overload, decide
 from plimsoll.placement.solvers.formulation import Milp
 from plimsoll.placement.solvers.packing import Part, pack
-from plimsoll.placement.solvers.problem import Posed, pose, wanted
+from plimsoll.placement.solvers.problem import Place, Posed, best_alone, pose, wanted
 from plimsoll.placement.solvers.protocol import Award, Stock
 from plimsoll.placement.solvers.scarcity import Others, with_scarcity
 from plimsoll.placement.solvers.search import in_turn, search
@@ -62,6 +63,10 @@ class Fleetwide:
         self._last = None if any(award.failure for award in awards) else (asked, awards)
         return iter(awards)
 
+    def given_nothing(self) -> dict[int, Award]:
+        """Return the last pass's awards to demands that asked for nothing, by the demand's ``id``."""
+        return {} if self._last is None else {id(each.demand): each for each in self._last[1] if not each.demand.asks}
+
     def decide(self, posed: Posed) -> Decided:
         """Return the decision on a problem: the remembered one, or a new one."""
         key = (posed.problem, posed.members, posed.levels)
@@ -87,6 +92,8 @@ class _Pass:
         self.appraisal: Appraisal | None = None
         self.least: float | None = None
         """The least that all could cost in any size, in US dollars an hour, if sizes were chosen alone."""
+        self.compared: tuple[Ledger, Ledger, bool] | None = None
+        """The last two ledgers that were compared, and whether they are equal."""
 
     def awards(self) -> Iterator[Award]:
         """Yield the awards in the order of the demands. Each ``left`` follows from the awards before it."""
@@ -98,14 +105,25 @@ class _Pass:
                 if index not in self.found and self.asks[index]:
                     ledger = self._turn(index, self.demands[index], parts.get(index, ()), ledger)
         others = Others([award for award, _ in self.found.values()])
-        left = self.stock.ledger
+        left, before = self.stock.ledger, self.solver.given_nothing()
         for index, demand in self.demands.items():
             if index not in self.found:
-                yield Award(demand, left=left, appraisal=self.appraisal)
+                yield self._nothing(demand, left, before)
                 continue
             award, taken = self.found[index]
             left = left if taken is None else taken.taken_from(left)
             yield replace(with_scarcity(award, self.stock, others), left=left, appraisal=self.appraisal)
+
+    def _nothing(self, demand: Demand, left: Ledger, before: Mapping[int, Award]) -> Award:
+        """Return the award to a demand that asks for nothing: the last pass's one if it left the same."""
+        known = before.get(id(demand))
+        return known if known is not None and self._are_equal(known.left, left) else Award(demand, left=left)
+
+    def _are_equal(self, before: Ledger, now: Ledger) -> bool:
+        """Compare two ledgers; most awards of a pass leave the same one."""
+        if self.compared is None or self.compared[0] is not before or self.compared[1] is not now:
+            self.compared = before, now, before == now
+        return self.compared[2]
 
     def _groups(self) -> list[range]:
         """Divide the demands: a group begins with the first priority of which pods found no node, after others wait."""
@@ -132,17 +150,34 @@ class _Pass:
 
     def _shared_out(self, group: Sequence[int], ledger: Ledger) -> tuple[Mapping[int, list[Part]], Ledger]:
         """Solve for all demands that miss replicas. Return their parts, and the ledger without the parts."""
-        posed = self._posed({index: self.demands[index] for index in group if self._joins(index)}, ledger)
+        joining = {index: self.demands[index] for index in group if self._joins(index)}
+        if len(joining) == 1 and (left := self._alone(*next(iter(joining.items())), ledger)):
+            return {}, left
+        posed = self._posed(joining, ledger)
         if not posed.members:
             return {}, ledger
         decided = self.solver.decide(posed)
-        found = decided.appraisal if self.least is None else decided.appraisal.in_any_size(self.least)
-        self.appraisal = found if self.appraisal is None else self.appraisal.with_(found)
+        self._appraise(decided.appraisal if self.least is None else decided.appraisal.in_any_size(self.least))
         packed, left = pack(decided, ledger)
         parts: dict[int, list[Part]] = defaultdict(list)
         for part in packed:
             parts[part.demand].append(part)
         return parts, left
+
+    def _alone(self, index: int, demand: Demand, ledger: Ledger) -> Ledger | None:
+        """Give a demand the choice that no plan improves, and return what is left; None if that takes a programme.
+
+        Most passes have one new deployment at most, and every hypothesis of the live loop is about one.
+        """
+        best, replicas = best_alone(demand, self.stock.fleet, ledger), wanted(demand)
+        if best is None:
+            return None
+        bill = replicas * price_of(best)
+        self._appraise(Appraisal("in turn", bill, bill, 1))
+        return self._take(index, demand, ledger, [(best.target.place, replicas)])
+
+    def _appraise(self, found: Appraisal) -> None:
+        self.appraisal = found if self.appraisal is None else self.appraisal.with_(found)
 
     def _posed(self, joining: Mapping[int, Demand], ledger: Ledger) -> Posed:
         """Return the problem of these demands. If their sizes make it too large, each has its best size alone."""
@@ -161,9 +196,11 @@ class _Pass:
     def _turn(self, index: int, demand: Demand, parts: Sequence[Part], ledger: Ledger) -> Ledger:
         """Take for one demand from its own parts and from the ledger, and return what is left of it."""
         demand = demand.ways[parts[0].size] if parts else demand
-        own = _with_parts(parts, ledger)
+        share = [(part.place, part.packed) for part in parts if part.packed]
+        return self._take(index, demand, _with_parts(parts, ledger), share)
+
+    def _take(self, index: int, demand: Demand, own: Ledger, share: Sequence[tuple[Place, int]]) -> Ledger:
         try:
-            share = [(part.place, part.packed) for part in parts if part.packed]
             award = Turn(demand, self.stock.fleet, own, share=share).take()
         except Exception as error:  # noqa: BLE001 - an error in one demand must not stop the plan of the others
             award = Award(demand, own, failure=error)

@@ -22,6 +22,7 @@ from plimsoll.placement.demands.rehoming import still_open
 from plimsoll.placement.ledger import Ledger, use_at
 from plimsoll.placement.options.nodes import eligible_nodes, host_need
 from plimsoll.placement.options.verdicts import price_of
+from plimsoll.placement.places.place import room_of
 
 Place = tuple[str, Split]
 
@@ -318,6 +319,19 @@ def open_options(demand: Demand, fleet: Fleet, ledger: Ledger) -> list[Option]:
     ]
 
 
+def best_alone(demand: Demand, fleet: Fleet, ledger: Ledger) -> Option | None:
+    """Return the choice that no plan for this demand alone improves: the cheapest of those with the fewest doubts.
+
+    None if it has room for some replicas only, or if the demand has sizes to choose from.
+    """
+    options = [] if demand.sizes else open_options(demand, fleet, ledger)
+    if not options:
+        return None
+    best = min(options, key=lambda each: _preference(each.doubts, price_of(each), each.target.place))
+    replicas = wanted(demand)
+    return best if room_of(demand.request.with_replicas(replicas), best, fleet, ledger) >= replicas else None
+
+
 def wanted(demand: Demand) -> int:
     """Return the number of replicas to place: the missing ones, at most those that a replacement needs."""
     return max(0, demand.missing)
@@ -329,7 +343,7 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     On one GPU type, a choice with more GPUs and no other advantage is left out: the smaller one fits wherever the
     larger one fits, because it needs no more of the node's other resources, and it costs less.
     """
-    ordered = sorted(choices, key=_preference)
+    ordered = sorted(choices, key=lambda each: _preference(each.doubts, each.price, each.place))
     kept: list[Choice] = []
     for choice in ordered:
         if not any(
@@ -343,6 +357,6 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     return tuple(kept)
 
 
-def _preference(choice: Choice) -> tuple[int, float, int, int, int, Place]:
-    split = choice.place[1]
-    return choice.doubts, choice.price, choice.gpus, split.data_parallel, split.pipeline_parallel, choice.place
+def _preference(doubts: int, price: float, place: Place) -> tuple[int, float, int, int, int, Place]:
+    split = place[1]
+    return doubts, price, split.shape.gpus_per_pod, split.data_parallel, split.pipeline_parallel, place

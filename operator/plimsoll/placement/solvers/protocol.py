@@ -15,10 +15,20 @@ from plimsoll.placement.options.total_load import Size
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """The resources to distribute: the fleet, and the ledger of what is free after every earlier promise."""
+    """The resources to distribute: the fleet, and the ledger of what is free after every earlier promise.
 
-    fleet: Fleet
+    ``seen`` is what a solver reads of the fleet, without what the ledger says. Stocks are compared by it: the memo has
+    the same Python object for fleets with equal layouts, which spares comparing each node.
+    """
+
+    fleet: Fleet = field(compare=False)
     ledger: Ledger
+    seen: tuple[object, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        """Read the fleet's layout, if the caller does not know it."""
+        if not self.seen:
+            object.__setattr__(self, "seen", (self.fleet.layout, self.fleet.claimed))
 
 
 @dataclass(frozen=True, slots=True)

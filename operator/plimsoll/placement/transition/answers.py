@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.fleet import Fleet, Layout
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.placement.advice.remedies import Adviser
@@ -56,7 +57,7 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
 
     An error in one deployment is not raised: it is written into that deployment's decision.
     """
-    ledger = stock.ledger
+    ledger, layout = stock.ledger, adviser.memo.last.layout(stock.fleet)
     demands = [back_home(demand, stock) for demand in demands]
     awards = solve_with_sizes(solver, _open(demands), stock)
     for number, demand in enumerate(demands):
@@ -64,7 +65,7 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
             yield Answer(demand.tenant, demand.settled, ledger, ledger)
             continue
         award = next(awards)
-        decision = _decided(award, stock.fleet, adviser)
+        decision = _decided(award, stock.fleet, adviser, layout)
         if decision.placed_now:  # on the others it would make their decisions look new
             decision = replace(decision, appraisal=award.appraisal)
         if decision.failure:  # it gets nothing, so the later demands are solved again with its GPUs
@@ -80,20 +81,17 @@ def read_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     return _guarded_demand(tenant, lambda: demand_of(tenant, fleet, memo))
 
 
-def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
+def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo, layout: Layout) -> Demand:
     """Do the same as :func:`read_demand`, with the last pass's answer if deployment and layout are unchanged.
 
     The demand of a deployment whose pods find no node, or none where they can run, depends also on the GPUs that are
     free, so it is read anew.
     """
-    if any(pool.leaving or pool.bad_nodes for pool in tenant.pools):
-        return read_demand(tenant, fleet, memo)
-
-    def remembered() -> Demand:
-        basis = tenant, memo.last.layout(fleet)
-        return memo.last.recall(tenant.request.key, "demand", basis, lambda: demand_of(tenant, fleet, memo))
-
-    return _guarded_demand(tenant, remembered)
+    for pool in tenant.pools:
+        if pool.leaving or pool.bad_nodes:
+            return read_demand(tenant, fleet, memo)
+    find = partial(demand_of, tenant, fleet, memo)
+    return _guarded_demand(tenant, partial(memo.last.recall, tenant.request.key, "demand", (tenant, layout), find))
 
 
 def _guarded_demand(tenant: Tenant, find: Callable[[], Demand]) -> Demand:
@@ -109,24 +107,23 @@ def _open(demands: Sequence[Demand]) -> list[Demand]:
     return [demand for demand in demands if demand.settled is None]
 
 
-def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+def _decided(award: Award, fleet: Fleet, adviser: Adviser, layout: Layout) -> Decision:
     if award.failure is not None:
         return _failed(award.demand.tenant, award.failure)
     try:
         if award.gives or award.sizes:
             return decision_of(award, fleet, adviser)
-        return _recalled(award, fleet, adviser)
+        return _recalled(award, fleet, adviser, layout)
     except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
         return _failed(award.demand.tenant, error)
 
 
-def _recalled(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+def _recalled(award: Award, fleet: Fleet, adviser: Adviser, layout: Layout) -> Decision:
     """Return the decision if nothing was awarded: the last pass's one if everything that it is made from is equal.
 
     Without it an idle pass over 1,000 deployments on 1,250 nodes takes 44 ms in place of 15.
     """
-    last = adviser.memo.last
-    basis = award, last.layout(fleet), adviser.offers
+    last, basis = adviser.memo.last, (award, layout, adviser.offers)
     return last.recall(award.demand.request.key, "decision", basis, lambda: decision_of(award, fleet, adviser))
 
 
