@@ -18,7 +18,7 @@ from plimsoll.domain.public_words import NodeReason
 from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.pools import Decision, Pool, Tenant
-from plimsoll.placement.ledger import Quotas
+from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.memo import LastPass, Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import Award, Stock
@@ -52,6 +52,30 @@ def test_an_unchanged_fleet_is_not_planned_again() -> None:
     first = plan(TENANTS, where, memo=memo)
     again = plan([replace(each) for each in TENANTS], read_anew(where), memo=memo)
     assert [one is other for one, other in zip(first, again, strict=True)] == [True, True]
+
+
+def test_what_resource_claims_hold_makes_another_stock() -> None:
+    """Sentences name those GPUs, so decisions of the last pass are not used again where only this differs."""
+    held = fleet(*NODES)
+    claimed = fleet(replace(NODES[0], claimed=1), NODES[1])
+    ledger = Ledger.of(held)
+    assert Stock(held, ledger) == Stock(read_anew(held), ledger)
+    assert Stock(held, ledger) != Stock(claimed, Ledger.of(claimed))
+    assert Stock(held, ledger) != Stock(fleet(NODES[0]), ledger)
+
+
+def test_a_newcomer_leaves_the_awards_of_the_others() -> None:
+    memo, where, solver, given = Memo(), fleet(*NODES), fleetwide(), list[list[Award]]()
+
+    def noted(demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
+        given.append(list(solver(demands, stock)))
+        return iter(given[-1])
+
+    plan(TENANTS, where, memo=memo, solver=noted)
+    new = tenant(request(name="zebra", created="9"))
+    plan((*TENANTS, new), read_anew(where), memo=memo, solver=noted)
+    assert [one is other for one, other in zip(*given, strict=False)] == [True, True]
+    assert given[1][2].granted
 
 
 def test_a_deployment_that_changes_is_planned_again_and_nothing_changes_for_its_neighbour() -> None:
