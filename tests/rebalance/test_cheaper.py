@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.cluster.gpus import Billing
 from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
@@ -42,6 +43,16 @@ def calm(*loads: Serves, kind: str = H100, replicas: int = 1, now: float = DUE, 
 
 def h100(*nodes: GpuNode, replicas: int = 1, **changed: Any) -> WhatIf:
     return on(runs(H100, replicas, **changed), node("h", H100, 8, held=replicas), *nodes)
+
+
+def test_a_move_to_nodes_that_are_paid_for_says_so() -> None:
+    owned = replace(L40S_NODE, gpu=replace(L40S_NODE.gpu, billing=Billing.OWNED))
+    decided = decide(calm(), h100(owned))
+    assert (type(decided.decision), decided.decision.reason) == (Move, DecisionReason.CHEAPER_PLACE)
+    assert sentence(decided.decision).startswith(
+        "The same load would use nodes that are paid for already, and 3.08 US dollars an hour would end, "
+        "with 1 replica on l40s-48gb x 1 "
+    )
 
 
 def test_a_light_load_goes_to_a_cheaper_gpu() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 
 from plimsoll.domain.units import agreed, counted, counted_of, format_gib
 from plimsoll.rebalance.law.capacity import ConcurrencyLimit
@@ -93,8 +94,7 @@ _SENTENCES = {
         "the performance model says){faster}{bills}."
     ),
     DecisionReason.CHEAPER_PLACE: (
-        "The same load would cost {to_bill} US dollars an hour instead of {bill} ({saving_percent} % less), with "
-        "{to_replicas} on {to_place} instead of {replicas} on {place}: {traffic}."
+        "The same load would {cost}, with {to_replicas} on {to_place} instead of {replicas} on {place}: {traffic}."
     ),
     DecisionReason.NEED_OUTGREW_PLACEMENT: (
         "Another placement is needed: a GPU must hold {needed_bytes} and the one placed gives {budget_bytes}."
@@ -197,7 +197,7 @@ def sentence(decision: LoopDecision) -> str:
     known = _counts(numbers) | _about_stuck(numbers) | texts
     parts = {"wanted": "", "stuck": "", "waiting": "", **dict.fromkeys((part for part, _, _ in _IF_KNOWN), "")}
     parts |= {part: words.format_map(known) for part, name, words in _IF_KNOWN if name in numbers}
-    parts |= {"traffic": _traffic(numbers), "gpus": _gpus(numbers), "others": _others(numbers)}
+    parts |= {"cost": _cost(numbers), "traffic": _traffic(numbers), "gpus": _gpus(numbers), "others": _others(numbers)}
     text = _SENTENCES[decision.reason].format_map(parts | known)
     return text[:1].upper() + text[1:]
 
@@ -213,6 +213,16 @@ def _traffic(numbers: Mapping[str, int | str]) -> str:
         f"{counted(numbers['arrivals_per_minute'], 'request')} a minute with {lengths}, of which a replica carries "
         f"{numbers['capacity_per_minute']} ({limit})"
     )
+
+
+def _cost(numbers: Mapping[str, int | str]) -> str:
+    """Return what a cheaper place saves. On nodes that are paid for already, nothing is spent that is not spent now."""
+    if "saving_percent" not in numbers:
+        return ""
+    if Decimal(numbers["to_bill"]) == 0:
+        return f"use nodes that are paid for already, and {numbers['bill']} US dollars an hour would end"
+    bills = f"{numbers['to_bill']} US dollars an hour instead of {numbers['bill']}"
+    return f"cost {bills} ({numbers['saving_percent']} % less)"
 
 
 def _gpus(numbers: Mapping[str, int | str]) -> str:

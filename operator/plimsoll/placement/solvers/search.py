@@ -1,8 +1,9 @@
 """The solver without a library: greedy from several orders, then ruin and recreate. It proves only a weak bound.
 
-If not all replicas have a place, it follows the order of goals of :mod:`deciding`, and one more start looks for the
-room that the fewest others need: each limit of the problem gets a worth by the method of subgradients (Held, Wolfe and
-Crowder, Mathematical Programming 6, 1974), and a replica takes the choice whose limits are worth the least.
+If not all replicas have a place, it follows the order of goals of :mod:`deciding`, and one more start and as many more
+rounds look for the room that the fewest others need: each limit of the problem gets a worth by the method of
+subgradients (Held, Wolfe and Crowder, Mathematical Programming 6, 1974), and a replica takes the choice whose limits
+are worth the least.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.solvers.deciding import MOST_ROUNDS, Decided, Overload
@@ -53,6 +55,10 @@ class _Unit:
     level: int
 
 
+Take = Callable[[_Unit, list[float]], Parts]
+"""Takes room for a deployment from what is left."""
+
+
 def search(posed: Posed, overload: Overload = Overload.SENIORITY) -> Decided:
     """Return good shares for a problem. The same problem always gives the same shares."""
     return _Search(posed, MOST_ROUNDS if overload is Overload.SENIORITY else 0).decided()
@@ -85,6 +91,11 @@ class _Search:
             key=lambda unit: unit.demand,
         )
 
+    @cached_property
+    def costs(self) -> Costs:
+        """The costs of all choices, by the worths of what they use."""
+        return _Worths(self.posed.problem, self.room, self.uses).costs()
+
     def in_turn(self) -> Decided | None:
         found = self._greedy(range(len(self.units)))
         missing, doubts, bill = self._score(found)
@@ -96,16 +107,37 @@ class _Search:
         starts = [self._greedy(sorted(range(len(self.units)), key=order)) for order in self._orders()]
         best = min(starts, key=self._score)
         is_crowded = _are_missing(self._score(best)[0])
-        if is_crowded:
-            best = self._crowded(best)
-        for ruined in _windows(len(self.units)):
-            again = self._recreated(best, ruined)
-            if self._score(again) < self._score(best):
-                best = again
+        best = self._cheapened(self._relieved(self._crowded(best)) if is_crowded else best)
         bill = self._score(best)[2]
         price = self._seniority_price(best) if is_crowded and self.rounds else 0
         appraisal = Appraisal("search", bill, self._bound(best), len(self.units), price)
         return Decided(self.posed, self._shares(best), appraisal)
+
+    def _cheapened(self, best: list[Parts]) -> list[Parts]:
+        """Return the best plan in which some deployments choose again, round after round."""
+        for ruined in _windows(len(self.units)):
+            again = self._recreated(best, ruined, self._taken)
+            if self._score(again) < self._score(best):
+                best = again
+        return best
+
+    def _relieved(self, best: list[Parts]) -> list[Parts]:
+        """Return a plan in which fewer wait: some of them choose first, then some of the others choose again.
+
+        All take the room that is worth the least. A plan that is as good as the last one replaces it, so that the
+        rounds do not try the same exchanges again.
+        """
+
+        def take(unit: _Unit, left: list[float]) -> Parts:
+            return self._least_worth(unit, self.costs, left)
+
+        for number, ruined in enumerate(_windows(len(self.units))):
+            lacking = [unit for unit, each in enumerate(self._missing(best)) if each]
+            first = [lacking[(number * RUINED + each) % len(lacking)] for each in range(min(RUINED, len(lacking)))]
+            again = self._recreated(best, list(dict.fromkeys([*first, *ruined])), take)
+            if self._score(again) <= self._score(best):
+                best = again
+        return best
 
     def _seniority_price(self, best: list[Parts]) -> int:
         """Return how many replicas fewer would wait in the best plan that is found without regard to age."""
@@ -134,7 +166,7 @@ class _Search:
         front of the next plan ("squeaky wheel", Joslin and Clements, Journal of Artificial Intelligence Research 10,
         1999).
         """
-        costs = _Worths(self.posed.problem, self.room, self.uses).costs()
+        costs = self.costs
         behind = sorted(range(len(self.units)), key=lambda unit: (*self._frugality(self.units[unit], costs), unit))
         urgent: dict[int, None] = {}
         for _ in range(REPAIRS):
@@ -188,13 +220,13 @@ class _Search:
             missing -= more
         return tuple(parts)
 
-    def _recreated(self, parts: Sequence[Parts], ruined: Sequence[int]) -> list[Parts]:
+    def _recreated(self, parts: Sequence[Parts], ruined: Sequence[int], take: Take) -> list[Parts]:
         left, found = list(self.room), list(parts)
         for unit, each in enumerate(parts):
             if unit not in ruined:
                 self._use(self.units[unit].number, each, left)
         for unit in ruined:
-            found[unit] = self._taken(self.units[unit], left)
+            found[unit] = take(self.units[unit], left)
         return found
 
     def _taken(self, unit: _Unit, left: list[float]) -> Parts:
