@@ -516,8 +516,8 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
     ),
     "docs/rebalancing.md": (
         lambda: (
-            f"{needed_use(100):.0%} where a start-up takes 100 s, {needed_use(300):.0%} where it takes 300 s, and "
-            f"{needed_use(600):.0%} where it takes 600 s"
+            f"{needed_use(100):.0%} if a start-up takes 100 s, {needed_use(300):.0%} if it takes 300 s, and "
+            f"{needed_use(600):.0%} if it takes 600 s"
         ).replace("%", " %"),
         lambda: f"KV cache in use over {100 * NEEDED_KV_USE:.0f} % of a replica's",
         lambda: f"a whole number by less than {100 * TOLERANCE:.0f} %",
@@ -591,7 +591,7 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         lambda: f"at most {MOST_REQUESTS:,} requests, {MOST_MINUTES:.0f} minutes and {MOST_REPLICAS} replicas",
         lambda: f"The default of {FIRST_STARTUP_SECONDS:.0f} s",
         lambda: (
-            f"every {USUAL_SCRAPE_SECONDS:.0f} s, and every {2 * USUAL_SCRAPE_SECONDS:.0f} s where there may be more "
+            f"every {USUAL_SCRAPE_SECONDS:.0f} s, and every {2 * USUAL_SCRAPE_SECONDS:.0f} s if there may be more "
             f"than {MANY_REPLICAS} replicas"
         ),
     ),
