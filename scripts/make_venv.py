@@ -40,7 +40,7 @@ class Part:
 
 
 PARTS = {
-    "run": Part("the offline commands", ".runs"),
+    "run": Part("the offline commands", ".runs", "[solver]"),
     "all": Part("the operator, the tests and the checks", ".ready", "[console]", ("test", "check")),
     "newest": Part("the tests on the newest releases", None, "[console]", ("test", "check"), ".venv-newest"),
 }
