@@ -123,6 +123,7 @@ check-generated: $(READY)
 	$(BIN)/python scripts/generate_crd.py --check
 	$(BIN)/python -m scripts.serve_options --check
 	$(BIN)/python -m scripts.dashboard --check
+	$(BIN)/python -m scripts.chart_readme --check
 
 check-mutants: $(READY)
 	$(BIN)/python -m benchmarks.mutants --changed
@@ -164,6 +165,9 @@ crds: $(READY) ## regenerate the CRD and the chart's copy
 dashboard: $(READY) ## regenerate the chart's Grafana dashboard
 	$(BIN)/python -m scripts.dashboard
 
+chart-readme: $(READY) ## regenerate the chart's README from the comments of its values
+	$(BIN)/python -m scripts.chart_readme
+
 goldens: $(READY) ## regenerate what is expected of examples, stories and measured starts
 	$(BIN)/python -m scripts.update_goldens
 
@@ -191,4 +195,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: law-sources test-kueue scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: law-sources test-kueue scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard chart-readme goldens screenshots build constraints clean help

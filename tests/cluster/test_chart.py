@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
+import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,12 +22,14 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 from testbed.api_client import ApiError
+from testbed.binaries import ensure_binaries
+from testbed.commands import CommandFailed
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
 from testbed.operator_process import NAMESPACE, USER
 from testbed.rights import may
 from testbed.waiting import NotInTime
-from tests.support.helm import CHART, RELEASE, Body
+from tests.support.helm import CHART, RELEASE, Body, of_helm_test
 from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
@@ -274,6 +279,32 @@ SERVED = (
 )
 
 
+README = (CHART / "README.md").read_text(encoding="utf-8")
+
+
+def shell(cluster: ControlPlane, script: str) -> None:
+    """Run a script with the testbed's kubectl against the cluster."""
+    environment = {**os.environ, "KUBECONFIG": str(cluster.admin_kubeconfig)}
+    call = f'kubectl() {{ "{ensure_binaries()["kubectl"]}" "$@"; }}\n{script}'
+    subprocess.run(["bash", "-euc", call], env=environment, check=True, capture_output=True)  # noqa: S603, S607
+
+
+def test_crds_that_somebody_else_applied_are_adopted_as_the_readme_says(empty: ControlPlane) -> None:
+    cluster = empty
+    for file in sorted((CHART.parents[1] / "crds").glob("*.yaml")):
+        cluster.apply(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+    for kind in ("inferencedeployments", "placementproposals", "placementapprovals"):
+        name = f"{kind}.plimsoll.dev"
+        cluster.kubectl("label", "crd", name, "app.kubernetes.io/managed-by-")
+        cluster.kubectl("annotate", "crd", name, "meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
+    with pytest.raises(CommandFailed, match="invalid ownership metadata"):
+        install(cluster)
+    (script,) = re.findall(r"^## Adopt CRDs.*?```console\n(.*?)```", README, re.MULTILINE | re.DOTALL)
+    shell(cluster, script)
+    install(cluster)
+    wait_until_established(cluster.kubectl, CRD)
+
+
 WAY = "kubectl scale infd NAME"
 STAY = "they stay as they are"
 ENGINE = "llama-l4-24gb-tp1"
@@ -373,6 +404,13 @@ class TestInstalled:
         for name, has_token in (("plimsoll-console", False), ("plimsoll", True)):
             found = installed.wait_until(partial(pods_of, installed, name), 60, f"a pod of {name}")
             assert [token in json.dumps(pod["spec"]) for pod in found] == [has_token] * len(found), name
+
+    def test_the_pods_of_helm_test_pass_the_restricted_profile(self, installed: ControlPlane) -> None:
+        objects = of_helm_test()
+        installed.apply([each for each in objects if each["kind"] == "ServiceAccount"])
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All&fieldValidation=Strict"
+        made = [installed.client.send("POST", path, each) for each in objects if each["kind"] == "Pod"]
+        assert [each["spec"]["serviceAccountName"] for each in made] == ["plimsoll-test"] * 2
 
     def test_the_service_account_may_do_this_and_not_that(self, installed: ControlPlane) -> None:
         check_rights(installed, USER, OPERATORS, NOT_THE_OPERATORS)

@@ -120,6 +120,7 @@ PAGES = (
     "SCOPE.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
+    "charts/plimsoll/README.md",
     *sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")]),
 )
 
