@@ -120,7 +120,7 @@ check-types: $(READY)
 	$(BIN)/mypy
 
 check-generated: $(READY)
-	$(BIN)/python scripts/generate_crd.py --check
+	$(BIN)/python -m scripts.generate_crd --check
 	$(BIN)/python -m scripts.serve_options --check
 	$(BIN)/python -m scripts.dashboard --check
 	$(BIN)/python -m scripts.chart_readme --check
@@ -159,8 +159,8 @@ format: $(READY) ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-crds: $(READY) ## regenerate the CRD and the chart's copy
-	$(BIN)/python scripts/generate_crd.py
+crds: $(READY) ## regenerate the CRDs, the chart's copies, docs/api.md and the schemas for editors
+	$(BIN)/python -m scripts.generate_crd
 
 dashboard: $(READY) ## regenerate the chart's Grafana dashboard
 	$(BIN)/python -m scripts.dashboard
