@@ -153,6 +153,10 @@ mutants check-mutants: export PYTHONDONTWRITEBYTECODE := 1
 mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--changed main", "--all")
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
+##@ Release it
+release: $(READY) ## all of a release but the push, in build/release (ARGS="--repository https://git.example/plimsoll --registry registry.example")
+	$(BIN)/python -m scripts.release $(ARGS)
+
 ##@ Work on it
 init: $(READY) ## make .venv with everything pinned
 format: $(READY) ## format and fix what can be fixed
@@ -195,4 +199,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: law-sources test-kueue scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard chart-readme goldens screenshots build constraints clean help
+.PHONY: release law-sources test-kueue scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard chart-readme goldens screenshots build constraints clean help

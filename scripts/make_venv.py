@@ -41,8 +41,10 @@ class Part:
 
 PARTS = {
     "run": Part("the offline commands", ".runs", "[solver]"),
-    "all": Part("the operator, the tests and the checks", ".ready", "[console]", ("test", "check")),
-    "newest": Part("the tests on the newest releases", None, "[console]", ("test", "check"), ".venv-newest"),
+    "all": Part(
+        "the operator, the tests, the checks and releases", ".ready", "[console]", ("test", "check", "release")
+    ),
+    "newest": Part("the tests on the newest releases", None, "[console]", ("test", "check", "release"), ".venv-newest"),
 }
 
 
