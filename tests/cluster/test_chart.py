@@ -37,6 +37,7 @@ pytestmark = pytest.mark.cluster
 CRD = "inferencedeployments.plimsoll.dev"
 CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"
 LLAMA = "/apis/plimsoll.dev/v1alpha1/namespaces/default/inferencedeployments/llama"
+DEPLOYMENTS = "/apis/plimsoll.dev/v1alpha1/namespaces/served/inferencedeployments"
 SPEC = {"model": {"name": "acme/llama"}, "contextLength": 8192, "concurrency": 16}
 CONSOLE = (
     "console.enabled=true,console.hosts={console.example.org},console.tls.existingSecret=console-tls,"
@@ -651,3 +652,11 @@ class TestNamespaced:
         notes = served.helm("get", "notes", "plimsoll", "--namespace", NAMESPACE)
         assert "served" in notes
         assert "fleet.readPods" in notes
+
+    def test_the_notes_say_how_to_make_the_first_call_and_how_to_test(self, served: ControlPlane) -> None:
+        notes = served.helm("get", "notes", "plimsoll", "--namespace", NAMESPACE)
+        manifest = yaml.safe_load(re.search(r"<<'YAML'\n(.*?)\n +YAML", notes, re.DOTALL)[1])  # type: ignore[index]
+        served.client.send("POST", f"{DEPLOYMENTS}?dryRun=All&fieldValidation=Strict", manifest)
+        assert f'"model": "{manifest["metadata"]["name"]}"' in notes
+        assert "/v1/chat/completions" in notes
+        assert f"helm test plimsoll --namespace {NAMESPACE} --logs" in notes
