@@ -13,6 +13,7 @@ from pathlib import Path
 from cyclonedx.model import HashAlgorithm, HashType
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import LicenseExpression
 from cyclonedx.output import make_outputter
 from cyclonedx.schema import OutputFormat, SchemaVersion
 from packageurl import PackageURL
@@ -40,6 +41,7 @@ def bill_of_materials(sources: Sources, wheel: Path, target: Path) -> Path:
         bom_ref=f"pkg:pypi/plimsoll@{sources.version}",
         purl=PackageURL("pypi", None, "plimsoll", sources.version),
         hashes=[_hash(digest(wheel))],
+        licenses=[LicenseExpression("Apache-2.0")],
     )
     bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"{sources.addresses.repository}@{sources.commit}"))
     bom.metadata.timestamp = datetime.fromtimestamp(sources.moment, UTC)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -109,6 +110,14 @@ def own(cluster: ControlPlane, group: str, what: str, **query: str) -> Any:
 def pods_of(cluster: ControlPlane, name: str) -> list[Body]:
     found: list[Body] = own(cluster, "/api/v1", "pods", labelSelector=f"app.kubernetes.io/name={name}")["items"]
     return found
+
+
+def exists(cluster: ControlPlane, path: str) -> bool:
+    try:
+        cluster.client.get(path)
+    except ApiError:
+        return False
+    return True
 
 
 Row = tuple[str, str, str]
@@ -412,6 +421,30 @@ class TestInstalled:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All&fieldValidation=Strict"
         made = [installed.client.send("POST", path, each) for each in objects if each["kind"] == "Pod"]
         assert [each["spec"]["serviceAccountName"] for each in made] == ["plimsoll-test"] * 2
+
+    @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+    def test_helm_test_leaves_no_rights_behind_and_a_failed_pod_for_its_log(
+        self, installed: ControlPlane, phase: str
+    ) -> None:
+        """No container runs here: the test says how each pod ended, as the kubelet would."""
+        with ThreadPoolExecutor(1) as thread:
+            test = thread.submit(installed.helm, "test", "plimsoll", "--namespace", NAMESPACE, "--timeout", "2m")
+            for name in ("plan", "serving"):
+                path = f"/api/v1/namespaces/{NAMESPACE}/pods/plimsoll-test-{name}"
+                installed.wait_until(partial(exists, installed, path), 60, f"the pod of {name}")
+                installed.client.merge_patch(f"{path}/status", {"status": {"phase": phase}})
+                if phase == "Failed":
+                    break
+            if phase == "Failed":
+                with pytest.raises(CommandFailed, match="plimsoll-test-plan"):
+                    test.result()
+            else:
+                test.result()
+        assert bool(pods_of(installed, "plimsoll-test")) == (phase == "Failed")
+        rights = "/apis/rbac.authorization.k8s.io/v1"
+        assert not exists(installed, f"{rights}/clusterroles/plimsoll-test")
+        assert not exists(installed, f"{rights}/clusterrolebindings/plimsoll-test")
+        assert not exists(installed, f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/plimsoll-test")
 
     def test_the_service_account_may_do_this_and_not_that(self, installed: ControlPlane) -> None:
         check_rights(installed, USER, OPERATORS, NOT_THE_OPERATORS)

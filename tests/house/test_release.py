@@ -236,6 +236,8 @@ def test_the_bill_of_materials_has_every_package_of_the_lock_and_its_digests(mad
     }
     assert found == pinned
     own = bill["metadata"]["component"]
+    license_of_package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
+    assert own["licenses"][0]["expression"] == license_of_package
     assert own["hashes"][0]["content"] == digest(made / f"plimsoll-{VERSION}-py3-none-any.whl")
     (needs,) = (each["dependsOn"] for each in bill["dependencies"] if each["ref"] == own["bom-ref"])
     assert len(needs) == len(pinned)
