@@ -78,11 +78,16 @@ def test_it_serves_its_namespace_with_nodes_from_a_file_and_leaves_the_other_alo
         assert operator.is_running
 
 
+@pytest.mark.parametrize("nodes", ["", "fleet.readNodes=false,fleet.configMap=nodes"], ids=["cluster", "file"])
 def test_helm_test_plans_with_rights_in_those_namespaces_alone(
-    control_plane: ControlPlane, views: tuple[View, View], monkeypatch: pytest.MonkeyPatch
+    control_plane: ControlPlane, views: tuple[View, View], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nodes: str
 ) -> None:
     served, _ = views
-    objects = of_helm_test("--set", f"watchNamespaces={{{OURS}}}")
+    objects = of_helm_test("--set", f"watchNamespaces={{{OURS}}}", "--set", nodes)
+    if nodes:
+        file = tmp_path / "fleet.yaml"
+        file.write_text(control_plane.kubectl("get", "nodes", "-o", "yaml"))
+        monkeypatch.setenv("PLIMSOLL_FLEET_FILE", str(file))
     control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
     control_plane.apply([each for each in objects if each["kind"] != "Pod"])
     kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, "plimsoll-test")
