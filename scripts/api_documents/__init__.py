@@ -1,1 +1,1 @@
-"""What is made of the CRDs for people who write manifests: a page, and schemas for editors."""
+"""A page and schemas for editors, made of the CRDs for people who write manifests."""

@@ -21,7 +21,7 @@ show it while you type.
 """
 _EMPTY = "-"
 _ENTRIES = {"items": "[]", "additionalProperties": "{}"}
-"""What a path says of an entry of a list, and of a value of a map."""
+"""Marks in a path: of an entry of a list, and of a value of a map."""
 
 
 def page(definitions: Sequence[Schema]) -> str:

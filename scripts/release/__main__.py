@@ -59,10 +59,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--repository", default=REPOSITORY, help="address of the sources, for links and downloads")
     parser.add_argument("--registry", default=REGISTRY, help="registry of the image and the chart")
     parser.add_argument("--artifacthub-id", default=NO_ID, help="id that Artifact Hub shows for the chart's repository")
-    parser.add_argument("--output", type=Path, default=ROOT / "build" / "release", help="folder; what is in it goes")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "build" / "release", help="folder; an earlier release in it goes"
+    )
     asked = parser.parse_args(arguments)
     if changed := uncommitted(ROOT):
         sys.stderr.write(f"error: not committed: {', '.join(changed[:5])}. A release is made of a commit.\n")
+        return 2
+    if asked.output.exists() and any(asked.output.iterdir()) and not (asked.output / documents.SUMS).exists():
+        sys.stderr.write(f"error: {asked.output} holds other files than a release: name another folder.\n")
         return 2
     shutil.rmtree(asked.output, ignore_errors=True)
     asked.output.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What is said of a release: what is in it, what it was made of, what changed, and the digest of every file."""
+"""The documents of a release: what is in it, what it was made of, what changed, and the digest of every file."""
 
 from __future__ import annotations
 

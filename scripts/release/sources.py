@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 REPOSITORY = "https://git.example/plimsoll"
-"""Where the sources are published: the placeholder of the checkout."""
+"""The address of the sources: the placeholder of the checkout."""
 
 REGISTRY = "registry.example"
 """The registry of the image: the same."""
@@ -24,7 +24,7 @@ PARTS = (
     ".containerignore", ".gitignore", "CHANGELOG.md", "Containerfile", "LICENSE", "README.md", "SECURITY.md", "charts",
     "constraints*.txt", "crds", "operator", "plugin", "pyproject.toml",
 )  # fmt: skip
-"""What a release is made of, as Git's patterns of paths."""
+"""The files that a release is made of, as Git's patterns of paths."""
 
 WITH_ADDRESSES = ("README.md", "pyproject.toml", "charts", "plugin")
 """Files and folders whose placeholders are replaced: those that the release publishes."""
@@ -36,7 +36,7 @@ class NotReleasable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a release will be published. The placeholders stand for nowhere."""
+    """The places to which a release will be published. The placeholders stand for no place."""
 
     repository: str = REPOSITORY
     registry: str = REGISTRY

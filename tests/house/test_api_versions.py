@@ -1,4 +1,4 @@
-"""What a manifest may say today, every later release of the same API version takes: docs/api-versions.md."""
+"""Every later release of an API version takes the manifests of today: docs/api-versions.md."""
 
 from __future__ import annotations
 

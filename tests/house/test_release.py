@@ -296,6 +296,37 @@ def test_what_is_not_committed_is_not_released(
     assert kept.exists()
 
 
+def test_a_folder_with_other_files_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(recipe, "uncommitted", lambda _: [])
+    kept = tmp_path / "kept"
+    kept.touch()
+    assert main(["--output", str(tmp_path)]) == 2
+    assert "holds other files than a release" in capsys.readouterr().err
+    assert kept.exists()
+
+
+def test_an_earlier_release_is_replaced_and_placeholders_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nothing_but_sums(_: Path, target: Path, __: Addresses) -> list[Path]:
+        (target / SUMS).touch()
+        return [target / SUMS]
+
+    monkeypatch.setattr(recipe, "uncommitted", lambda _: [])
+    monkeypatch.setattr(recipe, "release", nothing_but_sums)
+    for name in (SUMS, "older.whl"):
+        (tmp_path / name).touch()
+    assert main(["--output", str(tmp_path)]) == 0
+    assert [each.name for each in tmp_path.iterdir()] == [SUMS]
+    said = capsys.readouterr()
+    assert said.out.endswith(f"  {SUMS}\n")
+    assert said.err.startswith("note: the addresses are placeholders")
+    assert main(["--output", str(tmp_path), "--repository", OWN.repository, "--registry", OWN.registry]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_the_build_tools_of_a_release_are_those_that_the_image_builds_with() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     builders = {re.split(r"[<>=]", each)[0] for each in pyproject["build-system"]["requires"]}
