@@ -120,9 +120,10 @@ check-types: $(READY)
 	$(BIN)/mypy
 
 check-generated: $(READY)
-	$(BIN)/python scripts/generate_crd.py --check
+	$(BIN)/python -m scripts.generate_crd --check
 	$(BIN)/python -m scripts.serve_options --check
 	$(BIN)/python -m scripts.dashboard --check
+	$(BIN)/python -m scripts.chart_readme --check
 
 check-mutants: $(READY)
 	$(BIN)/python -m benchmarks.mutants --changed
@@ -152,17 +153,24 @@ mutants check-mutants: export PYTHONDONTWRITEBYTECODE := 1
 mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--changed main", "--all")
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
+##@ Release it
+release: $(READY) ## all of a release but the push, in build/release (ARGS="--repository https://git.example/plimsoll --registry registry.example")
+	$(BIN)/python -m scripts.release $(ARGS)
+
 ##@ Work on it
 init: $(READY) ## make .venv with everything pinned
 format: $(READY) ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-crds: $(READY) ## regenerate the CRD and the chart's copy
-	$(BIN)/python scripts/generate_crd.py
+crds: $(READY) ## regenerate the CRDs, the chart's copies, docs/api.md and the schemas for editors
+	$(BIN)/python -m scripts.generate_crd
 
 dashboard: $(READY) ## regenerate the chart's Grafana dashboard
 	$(BIN)/python -m scripts.dashboard
+
+chart-readme: $(READY) ## regenerate the chart's README from the comments of its values
+	$(BIN)/python -m scripts.chart_readme
 
 goldens: $(READY) ## regenerate what is expected of examples, stories and measured starts
 	$(BIN)/python -m scripts.update_goldens
@@ -191,4 +199,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: law-sources test-kueue scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: release law-sources test-kueue scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard chart-readme goldens screenshots build constraints clean help

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Write the CustomResourceDefinitions from the models: once plain, once as templates of the chart.
+"""Write the CustomResourceDefinitions from the models, plain and as templates of the chart, and what is made of them.
 
-    python scripts/generate_crd.py           # write all files
-    python scripts/generate_crd.py --check   # write nothing; exit 1 where a file is not what the models say
+    python -m scripts.generate_crd           # write all files
+    python -m scripts.generate_crd --check   # write nothing; exit 1 where a file is not what the models say
 
 The chart carries the CRDs as templates and not in ``crds/``, because Helm never upgrades what is in ``crds/``.
 """
@@ -18,11 +18,16 @@ import yaml
 
 from plimsoll.api.crd.inbox_schema import approval_crd, proposal_crd
 from plimsoll.api.crd.schema import crd
+from scripts.api_documents.page import page
+from scripts.api_documents.schemas import file_name, schema_text
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN = ROOT / "crds" / "plimsoll.dev_inferencedeployments.yaml"
 TEMPLATES = ROOT / "charts" / "plimsoll" / "templates"
 TEMPLATE = TEMPLATES / "crd.yaml"
+API_PAGE = ROOT / "docs" / "api.md"
+SCHEMAS = ROOT / "schemas"
+"""JSON schemas for editors, one a kind."""
 
 NOTICE = "# Generated from operator/plimsoll/api by scripts/generate_crd.py; change the models, not this file.\n"
 OPENING = "{{- if .Values.crds.install }}\n"
@@ -57,6 +62,9 @@ def files() -> Iterator[tuple[Path, str]]:
         plural = definition["spec"]["names"]["plural"]
         yield PLAIN.parent / f"plimsoll.dev_{plural}.yaml", plain(definition)
         yield TEMPLATES / f"crd-{plural}.yaml", template(definition)
+    every = (crd(), proposal_crd(), approval_crd())
+    yield API_PAGE, page(every)
+    yield from ((SCHEMAS / file_name(each), schema_text(each)) for each in every)
 
 
 def main(arguments: list[str]) -> int:
@@ -64,7 +72,7 @@ def main(arguments: list[str]) -> int:
     stale = [path for path, text in files() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments:
         for path in stale:
-            sys.stderr.write(f"{path.relative_to(ROOT)} is not what the models say: run scripts/generate_crd.py\n")
+            sys.stderr.write(f"{path.relative_to(ROOT)} is not what the models say: run make crds\n")
         return 1 if stale else 0
     for path, text in files():
         path.parent.mkdir(parents=True, exist_ok=True)

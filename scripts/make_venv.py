@@ -40,9 +40,11 @@ class Part:
 
 
 PARTS = {
-    "run": Part("the offline commands", ".runs"),
-    "all": Part("the operator, the tests and the checks", ".ready", "[console]", ("test", "check")),
-    "newest": Part("the tests on the newest releases", None, "[console]", ("test", "check"), ".venv-newest"),
+    "run": Part("the offline commands", ".runs", "[solver]"),
+    "all": Part(
+        "the operator, the tests, the checks and releases", ".ready", "[console]", ("test", "check", "release")
+    ),
+    "newest": Part("the tests on the newest releases", None, "[console]", ("test", "check", "release"), ".venv-newest"),
 }
 
 

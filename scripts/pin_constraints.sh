@@ -5,8 +5,8 @@ cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 python3 -m venv "$scratch/venv"
-"$scratch/venv/bin/python" -m pip install --quiet --upgrade pip hatchling
-"$scratch/venv/bin/python" -m pip install --quiet ".[console]" --group test --group check
+"$scratch/venv/bin/python" -m pip install --quiet --upgrade pip
+"$scratch/venv/bin/python" -m pip install --quiet ".[console]" --group test --group check --group release
 {
   echo "# Exact versions of everything the project installs, direct or not. Regenerate with \`make constraints\`."
   "$scratch/venv/bin/python" -m pip freeze --all --exclude plimsoll --exclude setuptools | sort -f

@@ -17,7 +17,7 @@ from testbed.cache import TOOLCHAIN, build_lock, cache_directory, family_directo
 from testbed.go_toolchain import find_go, required_go
 from testbed.own_programs import from_assets, from_path
 from testbed.processes import dies_with_us
-from testbed.versions import FAMILIES, KUEUE_FAMILY, Family, Program
+from testbed.versions import FAMILIES, HELM_DOCS_FAMILY, KUEUE_FAMILY, Family, Program
 
 _SIGN_OF_LIFE_SECONDS = 20.0
 _MODULE_DOWNLOAD_SECONDS = 600.0
@@ -76,6 +76,23 @@ def ensure_binaries(say: Callable[[str], None] = say_to_stderr) -> Binaries:
         with build_lock(say):
             _build_missing(found, say)
     return Binaries(programs=found, stages=stages)
+
+
+def ensure_helm_docs(say: Callable[[str], None] = say_to_stderr) -> Path:
+    """Build helm-docs if it is missing, and return where it is; :func:`ensure_binaries` leaves it out.
+
+    Raises:
+        BuildFailed: Go turned the build down.
+        GoNotUsable: it must be built, and there is no Go to do it.
+    """
+    family = HELM_DOCS_FAMILY
+    (program,) = family.programs
+    built = family_directory(family) / program.name
+    with build_lock(say):
+        if not built.exists():
+            go = find_go(required_go((TOOLCHAIN / family.name / "go.mod").read_text()), cache_directory(), say)
+            _build(go, _Job(family, program, built), f"[1/1] {program.name} {family.version}", say)
+    return built
 
 
 def ensure_kueue(say: Callable[[str], None] = say_to_stderr) -> KueueFiles:

@@ -51,7 +51,7 @@ def install_rbac(
     settings = {"image.registry": "registry.example", **(values or {})}
     options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     # Without a cluster to ask, Helm takes the release it was built against; the chart asks for a newer one.
-    options += ["--kube-version", f"v{KUBERNETES}"]
+    options += ["--kube-version", f"v{KUBERNETES}", "--no-hooks"]
     words = ("template", SERVICE_ACCOUNT, str(chart), "--namespace", NAMESPACE, *options)
     if words not in _rendered:
         _rendered[words] = rights_of(control_plane.helm(*words))

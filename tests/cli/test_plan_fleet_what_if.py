@@ -11,7 +11,7 @@ import yaml
 
 from testbed.fleet import gpu_node
 from tests.cli.conftest import Run
-from tests.support.alone import EXTRAS, command
+from tests.support.alone import OTHER_EXTRAS, command
 
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 ON_L40S, ON_H100 = ("l40s-48gb", 1), ("h100-sxm-80gb", 1)
@@ -220,9 +220,9 @@ def test_a_suspended_object_takes_nothing_until_the_field_goes(run: Run, where: 
     assert (status, changes(found)) == (0, {"one": ("placed", [], [ON_L40S])})
 
 
-def test_it_needs_no_extra(where: str, tmp_path: Path) -> None:
+def test_it_needs_no_extra_but_the_solver(where: str, tmp_path: Path) -> None:
     words = ["plan", "-f", files(tmp_path, manifest("one")), "--fleet", where, "--what-if", "+1 l4"]
-    ran = command(words, tmp_path)
+    ran = command(words, tmp_path, refused=OTHER_EXTRAS)
     assert ran.status == 0, ran.err
     assert "kept" in ran.out
-    assert ran.modules & EXTRAS == set()
+    assert ran.modules & OTHER_EXTRAS == set()

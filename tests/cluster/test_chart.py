@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
+import subprocess
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,12 +23,14 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 from testbed.api_client import ApiError
+from testbed.binaries import ensure_binaries
+from testbed.commands import CommandFailed
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
 from testbed.operator_process import NAMESPACE, USER
 from testbed.rights import may
 from testbed.waiting import NotInTime
-from tests.support.helm import CHART, RELEASE, Body
+from tests.support.helm import CHART, RELEASE, Body, of_helm_test
 from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
@@ -32,6 +38,7 @@ pytestmark = pytest.mark.cluster
 CRD = "inferencedeployments.plimsoll.dev"
 CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"
 LLAMA = "/apis/plimsoll.dev/v1alpha1/namespaces/default/inferencedeployments/llama"
+DEPLOYMENTS = "/apis/plimsoll.dev/v1alpha1/namespaces/served/inferencedeployments"
 SPEC = {"model": {"name": "acme/llama"}, "contextLength": 8192, "concurrency": 16}
 CONSOLE = (
     "console.enabled=true,console.hosts={console.example.org},console.tls.existingSecret=console-tls,"
@@ -103,6 +110,14 @@ def own(cluster: ControlPlane, group: str, what: str, **query: str) -> Any:
 def pods_of(cluster: ControlPlane, name: str) -> list[Body]:
     found: list[Body] = own(cluster, "/api/v1", "pods", labelSelector=f"app.kubernetes.io/name={name}")["items"]
     return found
+
+
+def exists(cluster: ControlPlane, path: str) -> bool:
+    try:
+        cluster.client.get(path)
+    except ApiError:
+        return False
+    return True
 
 
 Row = tuple[str, str, str]
@@ -274,6 +289,32 @@ SERVED = (
 )
 
 
+README = (CHART / "README.md").read_text(encoding="utf-8")
+
+
+def shell(cluster: ControlPlane, script: str) -> None:
+    """Run a script with the testbed's kubectl against the cluster."""
+    environment = {**os.environ, "KUBECONFIG": str(cluster.admin_kubeconfig)}
+    call = f'kubectl() {{ "{ensure_binaries()["kubectl"]}" "$@"; }}\n{script}'
+    subprocess.run(["bash", "-euc", call], env=environment, check=True, capture_output=True)  # noqa: S603, S607
+
+
+def test_crds_that_somebody_else_applied_are_adopted_as_the_readme_says(empty: ControlPlane) -> None:
+    cluster = empty
+    for file in sorted((CHART.parents[1] / "crds").glob("*.yaml")):
+        cluster.apply(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+    for kind in ("inferencedeployments", "placementproposals", "placementapprovals"):
+        name = f"{kind}.plimsoll.dev"
+        cluster.kubectl("label", "crd", name, "app.kubernetes.io/managed-by-")
+        cluster.kubectl("annotate", "crd", name, "meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
+    with pytest.raises(CommandFailed, match="invalid ownership metadata"):
+        install(cluster)
+    (script,) = re.findall(r"^## Adopt CRDs.*?```console\n(.*?)```", README, re.MULTILINE | re.DOTALL)
+    shell(cluster, script)
+    install(cluster)
+    wait_until_established(cluster.kubectl, CRD)
+
+
 WAY = "kubectl scale infd NAME"
 STAY = "they stay as they are"
 ENGINE = "llama-l4-24gb-tp1"
@@ -373,6 +414,37 @@ class TestInstalled:
         for name, has_token in (("plimsoll-console", False), ("plimsoll", True)):
             found = installed.wait_until(partial(pods_of, installed, name), 60, f"a pod of {name}")
             assert [token in json.dumps(pod["spec"]) for pod in found] == [has_token] * len(found), name
+
+    def test_the_pods_of_helm_test_pass_the_restricted_profile(self, installed: ControlPlane) -> None:
+        objects = of_helm_test()
+        installed.apply([each for each in objects if each["kind"] == "ServiceAccount"])
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All&fieldValidation=Strict"
+        made = [installed.client.send("POST", path, each) for each in objects if each["kind"] == "Pod"]
+        assert [each["spec"]["serviceAccountName"] for each in made] == ["plimsoll-test"] * 2
+
+    @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+    def test_helm_test_leaves_no_rights_behind_and_a_failed_pod_for_its_log(
+        self, installed: ControlPlane, phase: str
+    ) -> None:
+        """No container runs here: the test says how each pod ended, as the kubelet would."""
+        with ThreadPoolExecutor(1) as thread:
+            test = thread.submit(installed.helm, "test", "plimsoll", "--namespace", NAMESPACE, "--timeout", "2m")
+            for name in ("plan", "serving"):
+                path = f"/api/v1/namespaces/{NAMESPACE}/pods/plimsoll-test-{name}"
+                installed.wait_until(partial(exists, installed, path), 60, f"the pod of {name}")
+                installed.client.merge_patch(f"{path}/status", {"status": {"phase": phase}})
+                if phase == "Failed":
+                    break
+            if phase == "Failed":
+                with pytest.raises(CommandFailed, match="plimsoll-test-plan"):
+                    test.result()
+            else:
+                test.result()
+        assert bool(pods_of(installed, "plimsoll-test")) == (phase == "Failed")
+        rights = "/apis/rbac.authorization.k8s.io/v1"
+        assert not exists(installed, f"{rights}/clusterroles/plimsoll-test")
+        assert not exists(installed, f"{rights}/clusterrolebindings/plimsoll-test")
+        assert not exists(installed, f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/plimsoll-test")
 
     def test_the_service_account_may_do_this_and_not_that(self, installed: ControlPlane) -> None:
         check_rights(installed, USER, OPERATORS, NOT_THE_OPERATORS)
@@ -613,3 +685,11 @@ class TestNamespaced:
         notes = served.helm("get", "notes", "plimsoll", "--namespace", NAMESPACE)
         assert "served" in notes
         assert "fleet.readPods" in notes
+
+    def test_the_notes_say_how_to_make_the_first_call_and_how_to_test(self, served: ControlPlane) -> None:
+        notes = served.helm("get", "notes", "plimsoll", "--namespace", NAMESPACE)
+        manifest = yaml.safe_load(re.search(r"<<'YAML'\n(.*?)\n +YAML", notes, re.DOTALL)[1])  # type: ignore[index]
+        served.client.send("POST", f"{DEPLOYMENTS}?dryRun=All&fieldValidation=Strict", manifest)
+        assert f'"model": "{manifest["metadata"]["name"]}"' in notes
+        assert "/v1/chat/completions" in notes
+        assert f"helm test plimsoll --namespace {NAMESPACE} --logs" in notes

@@ -12,9 +12,19 @@ import yaml
 from plimsoll.api.crd.schema import UNSEEN
 from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
-from testbed.operator_process import OperatorProcess, install_rbac
-from tests.support.installed import CHART, View, install_kind, namespace_of, on_gpu, operator_writes
+from testbed.operator_process import NAMESPACE, OperatorProcess, install_rbac
+from tests.support.helm import of_helm_test
+from tests.support.installed import (
+    CHART,
+    View,
+    inference_deployment,
+    install_kind,
+    namespace_of,
+    on_gpu,
+    operator_writes,
+)
 from tests.support.planes import borrowed_plane
+from tests.support.reviewing import piped
 
 pytestmark = pytest.mark.cluster
 
@@ -66,3 +76,27 @@ def test_it_serves_its_namespace_with_nodes_from_a_file_and_leaves_the_other_alo
         assert operator_writes(control_plane, namespace=THEIRS) == []
         assert [line for line in operator.log_lines() if "Traceback" in line] == []
         assert operator.is_running
+
+
+@pytest.mark.parametrize("nodes", ["", "fleet.readNodes=false,fleet.configMap=nodes"], ids=["cluster", "file"])
+def test_helm_test_plans_with_rights_in_those_namespaces_alone(
+    control_plane: ControlPlane, views: tuple[View, View], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nodes: str
+) -> None:
+    served, _ = views
+    objects = of_helm_test("--set", f"watchNamespaces={{{OURS}}}", "--set", nodes)
+    if nodes:
+        file = tmp_path / "fleet.yaml"
+        file.write_text(control_plane.kubectl("get", "nodes", "-o", "yaml"))
+        monkeypatch.setenv("PLIMSOLL_FLEET_FILE", str(file))
+    control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
+    control_plane.apply([each for each in objects if each["kind"] != "Pod"])
+    kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, "plimsoll-test")
+    manifest = inference_deployment("planned", served.namespace)
+    monkeypatch.setenv("PLIMSOLL_NAMESPACE", NAMESPACE)
+
+    monkeypatch.setenv("PLIMSOLL_WATCH_NAMESPACES", OURS)
+    said = piped(kubeconfig, [manifest])
+    assert (said.status, said.word("planned")) == (0, "placed"), said.errors
+    assert "cannot be" not in said.errors
+    monkeypatch.setenv("PLIMSOLL_WATCH_NAMESPACES", THEIRS)
+    assert piped(kubeconfig, [manifest]).status == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import yaml
 
 from testbed.control_plane import ControlPlane
 from testbed.operator_process import NAMESPACE, OperatorProcess
+from tests.support.helm import of_helm_test
 from tests.support.installed import View, condition, inference_deployment, namespace_of, on_gpu
 from tests.support.reviewing import Said, piped, plan, shown, what_if
 
@@ -170,17 +171,35 @@ def test_what_if_answers_for_nodes_and_fields_that_nobody_has_changed(here: View
     neighbour.wait_ready("theirs")
 
 
-def test_a_pipeline_with_the_rights_of_the_example_gets_the_same_answer(
-    here: View, neighbour: View, control_plane: ControlPlane
+def rights_of_the_example() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8")))
+
+
+def rights_of_helm_test() -> list[dict[str, Any]]:
+    return [each for each in of_helm_test() if each["kind"] != "Pod"]
+
+
+@pytest.mark.parametrize(
+    ("rights", "account"),
+    [(rights_of_the_example, ("default", "plimsoll-reader")), (rights_of_helm_test, (NAMESPACE, "plimsoll-test"))],
+    ids=["example", "helm test"],
+)
+def test_who_may_only_list_gets_the_same_answer(
+    here: View,
+    neighbour: View,
+    control_plane: ControlPlane,
+    rights: Callable[[], list[dict[str, Any]]],
+    account: tuple[str, str],
 ) -> None:
-    control_plane.apply(yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8")))
-    kubeconfig = control_plane.service_account_kubeconfig("default", "plimsoll-reader")
+    control_plane.apply(rights())
+    kubeconfig = control_plane.service_account_kubeconfig(*account)
     manifests = [
         inference_deployment("theirs", neighbour.namespace, **on_gpu("l4-24gb")),
         inference_deployment("mine", here.namespace),
     ]
     full, reading = asked(here, *manifests), piped(kubeconfig, manifests)
     assert "was not asked whether it would accept" in reading.errors
+    assert "cannot be read" not in reading.errors
     for name in ("theirs", "mine"):
         assert reading.word(name) == full.word(name)
         assert reading.places(name) == full.places(name)

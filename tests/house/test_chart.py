@@ -12,6 +12,7 @@ import yaml
 from typing_extensions import override
 
 import plimsoll
+from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.settings import Settings
 from plimsoll.domain import kubernetes_names
 
@@ -315,3 +316,43 @@ def test_artifact_hub_learns_of_the_api() -> None:
     ]
     (example,) = yaml.safe_load(METADATA["annotations"]["artifacthub.io/crdsExamples"])
     assert example["apiVersion"] == kubernetes_names.API_VERSION
+
+
+# What catalogues of charts read
+
+ANNOTATIONS = {name.partition("/")[2]: text for name, text in METADATA["annotations"].items()}
+
+
+def test_artifact_hub_hears_of_the_image_that_the_chart_runs() -> None:
+    (image,) = yaml.safe_load(ANNOTATIONS["images"])
+    assert image["image"] == f"registry.example/{VALUES['image']['repository']}:{METADATA['appVersion']}"
+
+
+def test_every_address_of_the_metadata_begins_with_the_home_and_what_it_names_is_there() -> None:
+    home = METADATA["home"]
+    addresses = [
+        METADATA["icon"],
+        *METADATA["sources"],
+        *(each["url"] for each in yaml.safe_load(ANNOTATIONS["links"])),
+    ]
+    assert {each[: len(home)] for each in addresses} == {home}
+    paths = [each.removeprefix(home).lstrip("/").partition("/main/")[2] for each in addresses]
+    assert all((CHART.parents[1] / each).is_file() for each in paths if each)
+    assert METADATA["icon"].endswith("/charts/plimsoll/icon.svg")
+
+
+def test_the_icon_is_the_consoles_mark() -> None:
+    mark = CHART.parents[1] / "operator" / "plimsoll" / "console" / "static" / "mark.svg"
+    assert (CHART / "icon.svg").read_text() == mark.read_text()
+
+
+def test_the_example_of_artifact_hub_is_one_that_the_api_takes() -> None:
+    (example,) = yaml.safe_load(ANNOTATIONS["crdsExamples"])
+    InferenceDeployment.model_validate(example)
+
+
+def test_the_readme_has_a_row_with_words_for_every_value() -> None:
+    rows = dict(
+        re.findall(r"^\| ((?!Key )[\w.]+) \| .* \| ?(.*?) ?\|$", (CHART / "README.md").read_text(), re.MULTILINE)
+    )
+    assert {f".{key}" for key, words in rows.items() if words} == set(leaves(VALUES))

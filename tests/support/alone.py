@@ -12,13 +12,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-EXTRAS = frozenset(
+OTHER_EXTRAS = frozenset(
     {
         "aiohttp", "aiolimiter", "httpcore2", "httpx2", "huggingface_hub", "kopf", "kubernetes",
         "prometheus_api_client", "prometheus_client", "requests", "urllib3",
     }
 )  # fmt: skip
-"""Modules that only the extras of the package install."""
+"""Modules that only other extras of the package install than the solver."""
+
+EXTRAS = OTHER_EXTRAS | {"highspy", "numpy"}
+"""Those and the solver with what it needs."""
 
 _REFUSAL = """
 import sys

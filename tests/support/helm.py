@@ -29,13 +29,25 @@ def helm(*words: str) -> str:
 
 @cache
 def rendered(*options: str) -> tuple[Body, ...]:
-    """The chart's objects with these options of ``helm template``. Each set of values is rendered once: change nothing.
+    """The objects of a release with these options of ``helm template``, without those of `helm test`.
+
+    Each set of values is rendered once: change nothing.
 
     The definitions of kinds are left out: they are 250 kB of YAML, and installing them says more than reading them.
 
     Raises:
         CommandFailed: the chart refuses the values.
     """
+    return _documents("--no-hooks", *options)
+
+
+@cache
+def of_helm_test(*options: str) -> tuple[Body, ...]:
+    """The objects that exist while `helm test` runs. Change nothing."""
+    return _documents("--show-only", "templates/helm-test.yaml", *options)
+
+
+def _documents(*options: str) -> tuple[Body, ...]:
     # Without a cluster to ask, Helm takes the release it was built against; the chart asks for a newer one.
     text = helm("template", *RELEASE, f"--kube-version=v{KUBERNETES}", *options)
     documents = (yaml.safe_load(each) for each in text.split("\n---\n") if _DEFINITION not in each)

@@ -72,7 +72,7 @@ def test_everything_is_also_what_is_needed_to_run(checkout: Checkout) -> None:
 
 @pytest.mark.parametrize(
     ("part", "wanted"),
-    [("run", ["."]), ("all", [".[console]", "--group", "test", "--group", "check"])],
+    [("run", [".[solver]"]), ("all", [".[console]", "--group", "test", "--group", "check", "--group", "release"])],
 )
 def test_only_the_whole_environment_holds_the_operator(part: str, wanted: list[str]) -> None:
     *_, package = make_venv.installations(make_venv.PARTS[part])

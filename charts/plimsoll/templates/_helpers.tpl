@@ -34,6 +34,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
+{{- define "plimsoll.testLabels" -}}
+app.kubernetes.io/name: plimsoll-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
 {{- define "plimsoll.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "plimsoll.fullname" .) .Values.serviceAccount.name -}}

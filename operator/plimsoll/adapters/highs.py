@@ -1,9 +1,11 @@
-"""The HiGHS library as the solver of mixed-integer programmes. It is imported when the first programme comes."""
+"""The HiGHS library as the solver of mixed-integer programmes. It is imported when the first programme comes.
+
+The package's extra ``solver`` installs it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from time import monotonic
 from typing import Any
 
@@ -27,8 +29,8 @@ only limit that depends on how busy a machine is."""
 
 
 def fleetwide(overload: Overload = Overload.SENIORITY) -> Fleetwide:
-    """Return a solver that decides for the whole fleet: with HiGHS, or by its own search if HiGHS is missing."""
-    return Fleetwide(Highs if find_spec("highspy") else None, overload)
+    """Return a solver that decides for the whole fleet with HiGHS, and by its own search beyond HiGHS' limits."""
+    return Fleetwide(Highs, overload)
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from plimsoll.cli.cluster.teachers import Lessons, Teachers
     from plimsoll.cli.starts.written_commands import Written
     from plimsoll.domain.requests.serving import Request
+    from plimsoll.placement.solvers import Fleetwide, Overload
 
 
 Body = dict[str, Any]
@@ -68,6 +69,15 @@ def run_operator() -> None:
         from plimsoll.app.operator import run
         from plimsoll.app.settings import Settings
     run(Settings.from_environment())
+
+
+def solver_of_plans(overload: Overload) -> Fleetwide:
+    """The operator's own solver, so that a plan is the operator's. Raises :class:`MissingExtra`."""
+    with _from_extra("solver", "A plan"):
+        import highspy  # noqa: F401 - it is asked for here, and used where a programme is solved
+
+        from plimsoll.adapters.highs import fleetwide
+    return fleetwide(overload)
 
 
 OR_FLEET = ", or name a file with --fleet."

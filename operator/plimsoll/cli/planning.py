@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
 from plimsoll.adapters.garbage import collecting_later
-from plimsoll.adapters.highs import fleetwide
 from plimsoll.api.conversion.claims import check_claims, claim_remarks, mounted_volumes, unusable_claim
 from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.app.settings import Settings
 from plimsoll.cli.context import Models
+from plimsoll.cli.later import solver_of_plans
 from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, namesakes, parse_located
 from plimsoll.cli.reading.model_sources import Images
 from plimsoll.decision.decide import decide
@@ -328,7 +328,7 @@ def _planned(
 ) -> list[tuple[str, Planned]]:
     """Plan the objects together, in their order, as if nothing of them ran. Those that cannot be planned are named."""
     with collecting_later():
-        outcomes = decide(world, Memory(), _AtOnce(), solver=fleetwide(overload), relatives=other_checkpoints)
+        outcomes = decide(world, Memory(), _AtOnce(), solver=solver_of_plans(overload), relatives=other_checkpoints)
     planned: list[tuple[str, Planned]] = []
     for each, outcome in zip(asked, outcomes.each, strict=True):
         if outcome.decision is not None:

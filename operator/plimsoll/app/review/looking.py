@@ -11,6 +11,7 @@ from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE
 from plimsoll.adapters.cluster.client import (
     DEPLOYMENTS,
     INFERENCE_DEPLOYMENTS,
+    NODES,
     PODS,
     Cluster,
     ClusterRefused,
@@ -19,6 +20,7 @@ from plimsoll.adapters.cluster.client import (
 from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, KEPT, PRUNERS
+from plimsoll.app.watch.fleet_file import nodes_from
 from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, Picture, Store, key_of
 from plimsoll.domain.errors import InvalidInput
@@ -46,7 +48,7 @@ class ClusterLook:
 
 
 async def look(cluster: Cluster, settings: Settings) -> ClusterLook:
-    """List every kind that the operator keeps.
+    """List every kind that the operator keeps. With a fleet file nodes come from it, as they come for the operator.
 
     Raises:
         PlimsollError: a kind that every decision needs cannot be listed.
@@ -55,6 +57,8 @@ async def look(cluster: Cluster, settings: Settings) -> ClusterLook:
     live: dict[ObjectKey, Body] = {}
     notes: list[str] = []
     for kind in PRUNERS:
+        if kind == RESOURCE_SLICES and settings.fleet_file is not None:
+            continue
         keep = partial(store.take, kind) if kind != INFERENCE_DEPLOYMENTS else partial(_take, store, live)
         try:
             heads = await _listed(cluster, kind, KEPT.get(kind), settings, keep)
@@ -84,6 +88,8 @@ async def _listed(
     keep: Callable[[dict[str, Any]], dict[str, Any]],
 ) -> list[Body]:
     """List a kind, one page after the other into the store; returns the identities."""
+    if kind == NODES and settings.fleet_file is not None:
+        return [keep(body) for body in (await nodes_from(settings.fleet_file)).items]
     holds_gpus = kind in (PODS, RESOURCE_CLAIMS)
     everywhere = not kind.namespaced or not settings.watch_namespaces or (holds_gpus and settings.read_all_pods)
     if everywhere:

@@ -1,0 +1,1 @@
+"""A page and schemas for editors, made of the CRDs for people who write manifests."""
