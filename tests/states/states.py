@@ -364,7 +364,7 @@ def _severities() -> Iterator[str]:
     for severity, words in _SEVERITIES.items():
         patience = PATIENCE_SECONDS.get(severity)
         alert = f"[{ALERTS[severity]}](runbooks.md#{ALERTS[severity].lower()})" if severity in ALERTS else "-"
-        after = "-" if patience is None else f"{round(patience / 60)} min"
+        after = "-" if patience is None else f"{round(patience / 60)} min" if patience else "at once"
         yield f"| {severity.name.lower()} | {words} | {alert} | {after} |"
 
 

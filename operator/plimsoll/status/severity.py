@@ -161,7 +161,7 @@ class Judged:
 
 PATIENCE_SECONDS: Mapping[Severity, float] = MappingProxyType(
     {
-        Severity.OUTAGE: 60.0,
+        Severity.OUTAGE: 0.0,
         Severity.TROUBLE: 600.0,
         Severity.WAITING: 900.0,
         Severity.OVER: 900.0,
