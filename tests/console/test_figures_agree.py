@@ -16,6 +16,7 @@ from plimsoll.cli.plans.story import print_story
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views.figures import figures_of_estimate, figures_of_status
 from plimsoll.console.views.rows import row_of
+from plimsoll.console.views.states import mark_of
 from plimsoll.console.views.what_if import answer_of
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.units import GIB
@@ -42,6 +43,11 @@ def explained() -> str:
     out = io.StringIO()
     print_story(Console(file=out, width=200), chat())
     return out.getvalue()
+
+
+def test_explain_and_the_console_name_the_same_state() -> None:
+    mark = mark_of(row_of(chat()))
+    assert f"State: {mark.word} ({mark.severity.name.lower()})." in explained()
 
 
 async def test_the_deployments_page_has_the_figures_of_the_status() -> None:

@@ -89,7 +89,7 @@ def test_a_diagnosis_is_said_in_words_and_never_as_a_verdict(kind: DiagnosisKind
 
 
 def test_what_changes_nothing_and_what_is_not_diagnosed_say_so() -> None:
-    assert diagnosis_words(DiagnosisKind.NOTHING_TO_CHANGE.value) == "no change"
+    assert diagnosis_words(DiagnosisKind.NOTHING_TO_CHANGE.value) == "nothing to change"
     assert diagnosis_words(DiagnosisKind.NOT_DIAGNOSED.value) == "not diagnosed"
     assert diagnosis_words(DiagnosisKind.TOO_FEW_REPLICAS.value) == "too few replicas"
 

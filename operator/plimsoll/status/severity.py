@@ -15,7 +15,6 @@ from types import MappingProxyType
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
 from plimsoll.domain.public_words import LiveTrouble
-from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 
 
 class Severity(IntEnum):
@@ -325,4 +324,4 @@ def diagnosis_words(diagnosis: str) -> str:
     """
     if diagnosis in _TROUBLES:
         return _TROUBLES[diagnosis].value
-    return "no change" if diagnosis == DiagnosisKind.NOTHING_TO_CHANGE else _CAPITAL.sub(" ", diagnosis).lower()
+    return _CAPITAL.sub(" ", diagnosis).lower()
