@@ -229,6 +229,16 @@ async def test_an_admins_figure_is_named_next_to_the_fit_that_it_makes() -> None
     assert "the fit is Sure by an admin's figure, 7.0 GiB" in seen.replace("\u2019", "'")
 
 
+async def test_what_was_never_judged_is_not_called_without_a_place() -> None:
+    """A spec that cannot be used, and one that is suspended before its first placement."""
+    body = chat()
+    for name in ("placement", "rejections", "pools", "estimate"):
+        body["status"].pop(name, None)
+    seen = (await deployment_page(body)).text
+    assert "Why nowhere" not in seen
+    assert "No candidate was judged yet" in seen
+
+
 async def test_a_deployment_without_a_place_is_asked_why_nowhere() -> None:
     body = chat()
     del body["status"]["placement"]

@@ -256,6 +256,13 @@ def test_the_rules_of_kstatus_hold_whatever_is_known(about: Report) -> None:
     assert settled is not bool({"Reconciling", "Stalled"} & seen.keys())
 
 
+@every_case("about", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
+def test_every_condition_that_is_not_well_says_what_helps(about: Report) -> None:
+    for kind, each in shown(about).items():
+        is_well = each["status"] == "True" and kind not in ("Reconciling", "Stalled", "Troubled")
+        assert is_well or re.search("What helps: |What starts one: ", each["message"]), f"{kind}: {each['message']}"
+
+
 def test_scaled_to_zero_is_not_ready_while_pods_stay_because_the_change_is_refused() -> None:
     for pods, refused, ready in ((1, "denied", "False PodsNotCreated"), (0, "denied", "True ScaledToZero")):
         held = report(PLACED, view(pods, pods), replicas=0, refused=refused)
