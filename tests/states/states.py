@@ -287,6 +287,21 @@ CASES: tuple[Case, ...] = (
         "True Serving", "Current", "Healthy", "promise missed", "warn", Severity.TROUBLE, "", 0, "PromiseMissed",
     ),
     Case(
+        "the promise is missed while another replica starts",
+        _report(decision(request(replicas=2)), _view(2, 1), replicas=2, rebalancing=_live(LiveTrouble.PROMISE_MISSED)),
+        "False SomeReplicasServe", "InProgress", "Progressing", "promise missed", "warn", Severity.TROUBLE,
+        trouble="PromiseMissed",
+    ),
+    Case(
+        "the promise is missed while a change waits for GPUs",
+        _report(
+            replace(FULL, pools=PLACED.pools, change_blocked=True), _view(),
+            rebalancing=_live(LiveTrouble.PROMISE_MISSED),
+        ),
+        "False ChangeWaitsForGpus", "InProgress", "Progressing", "promise missed", "warn", Severity.TROUBLE,
+        "PlacementImpossible", trouble="PromiseMissed",
+    ),
+    Case(
         "the KV cache is full", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.KV_BOUND)), "True Serving",
         "Current", "Healthy", "KV cache full", "warn", Severity.TROUBLE, "", 0, "KvBound",
     ),

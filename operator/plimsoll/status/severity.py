@@ -244,7 +244,8 @@ def state_of(signs: Signs) -> Judged:
         return Judged(State.DELETED, Severity.FINE, ready)
     if ready is None or (ready.reason == Why.PENDING and ready.status == "Unknown"):
         return Judged(State.UNSEEN, Severity.PASSING, ready, signs.created)
-    return _stalled(signs) or _unready(signs, ready) or _served(signs, ready)
+    judged, trouble = _stalled(signs) or _unready(signs, ready) or _served(signs, ready), _trouble(signs)
+    return judged if trouble is None or judged.severity <= trouble.severity else trouble
 
 
 def _lasting(state: State, severity: Severity, why: Sign | None) -> Judged:
@@ -293,17 +294,22 @@ def _unready(signs: Signs, ready: Sign) -> Judged | None:
     return _lasting(State.SERVES_IN_PART if in_part else State.ROLLING_OUT, Severity.PASSING, ready)
 
 
+def _trouble(signs: Signs) -> Judged | None:
+    """Judge how well it serves, whatever else becomes of it: a replica that starts does not hide requests that wait."""
+    troubled, pressure = signs.true(Kind.TROUBLED), signs.pressure
+    if troubled is not None and troubled.reason in _TROUBLES:
+        return _lasting(_TROUBLES[troubled.reason], Severity.TROUBLE, troubled)
+    is_full = pressure is not None and pressure.is_full
+    return Judged(State.KV_CACHE_FULL, Severity.TROUBLE) if is_full else None
+
+
 def _served(signs: Signs, ready: Sign) -> Judged:
     """Judge what serves as asked, or is not to serve."""
     if ready.reason == Why.SUSPENDED:
         return Judged(State.SUSPENDED, Severity.FINE, ready)
     if ready.reason == Why.SCALED_TO_ZERO:
         return Judged(State.ASLEEP, Severity.FINE, ready)
-    troubled, pressure, planned = signs.true(Kind.TROUBLED), signs.pressure, signs.of(Kind.PLANNED)
-    if troubled is not None and troubled.reason in _TROUBLES:
-        return _lasting(_TROUBLES[troubled.reason], Severity.TROUBLE, troubled)
-    if pressure is not None and pressure.is_full:
-        return Judged(State.KV_CACHE_FULL, Severity.TROUBLE)
+    planned = signs.of(Kind.PLANNED)
     if planned is not None and planned.reason == Why.PLACEMENT_TOO_SMALL:
         return _lasting(State.CACHE_TOO_SMALL, Severity.TROUBLE, planned)
     if signs.line is LoadLine.OVER:
