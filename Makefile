@@ -9,10 +9,10 @@ PYTEST := $(BIN)/python -m pytest
 # A file is one worker's alone. One worker uses one core; tests on a cluster mostly wait, so there three share a core.
 WAITING := PLIMSOLL_WORKERS_PER_CORE=3
 AT_ONCE := -n auto --dist loadfile --no-loadscope-reorder
-APART := cluster or helm or browser
+APART := cluster or helm or gitops or browser
 ELSEWHERE := engine or live or bench or at_length
 FAST := not ($(APART) or $(ELSEWHERE))
-WITH_PARTS := tests/chart tests/cluster tests/browser tests/testbed
+WITH_PARTS := tests/chart tests/cluster tests/browser tests/states tests/testbed
 
 # Bytecode is kept even where a user's shell or a container says otherwise: each worker, and each program that a test
 # starts, would compile the same modules again.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Write what is expected of the examples and of the stories of the tests, from what the code says now.
 
-The console's copy of the documentation's words is written as well, and so are the estimates of
-``benchmarks.accuracy.kept``, the decisions of ``tests.rebalance.kept_decisions``, and the plans and the proposals of
-``tests.placement``: a change of a law shows the answers that it moves.
+The console's copy of the documentation's words and the tables of ``docs/states.md`` are written as well, and so are
+the estimates of ``benchmarks.accuracy.kept``, the decisions of ``tests.rebalance.kept_decisions``, and the plans and
+the proposals of ``tests.placement``: a change of a law shows the answers that it moves.
 
     python -m scripts.update_goldens           # write every file
     python -m scripts.update_goldens --check   # write nothing; exit 1 where a file is not what the code says
@@ -35,10 +35,12 @@ from plimsoll.status.places import split_of
 from tests.placement.kept_plans import kept_plans
 from tests.placement.kept_proposals import kept_proposals
 from tests.rebalance.kept_decisions import kept_decisions
+from tests.states.states import PAGE, page_text
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 STORIES = ROOT / "tests" / "stories"
+STATES = PAGE
 WORDS_OF_THE_CONSOLE = ROOT / "operator" / "plimsoll" / "console" / "reasons.md"
 
 
@@ -50,6 +52,7 @@ def goldens() -> Iterator[tuple[Path, str]]:
         yield folder / "expected" / "objects.yaml", _objects(planned)
     for folder in sorted(path.parent for path in STORIES.glob("*/request.yaml")):
         yield folder / "expected.yaml", story(folder)
+    yield STATES, page_text()
     yield WORDS_OF_THE_CONSOLE, (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
 
 

@@ -17,7 +17,7 @@ from testbed.cache import TOOLCHAIN, build_lock, cache_directory, family_directo
 from testbed.go_toolchain import find_go, required_go
 from testbed.own_programs import from_assets, from_path
 from testbed.processes import dies_with_us
-from testbed.versions import FAMILIES, HELM_DOCS_FAMILY, KUEUE_FAMILY, Family, Program
+from testbed.versions import FAMILIES, HELM_DOCS_FAMILY, KSTATUS_FAMILY, KUEUE_FAMILY, Family, Program
 
 _SIGN_OF_LIFE_SECONDS = 20.0
 _MODULE_DOWNLOAD_SECONDS = 600.0
@@ -103,20 +103,48 @@ def ensure_kueue(say: Callable[[str], None] = say_to_stderr) -> KueueFiles:
         GoNotUsable: it must be built, and there is no Go to do it.
     """
     family = KUEUE_FAMILY
-    (program,) = family.programs
-    directory = family_directory(family)
-    files = KueueFiles(directory / program.name, directory / "config")
+    files = KueueFiles(_program_of(family), family_directory(family) / "config")
     with build_lock(say):
         if files.program.exists() and files.manifests.exists():
             return files
         go = find_go(required_go((TOOLCHAIN / family.name / "go.mod").read_text()), cache_directory(), say)
-        if not files.program.exists():
-            say(f"Building Kueue from source into {directory}, once: it takes some minutes.")
-            _build(go, _Job(family, program, files.program), f"[1/1] {program.name} {family.version}", say)
+        _build_alone(go, family, say)
         config = _module(go, family, f"sigs.k8s.io/kueue@v{versions.KUEUE}") / "config"
         found = [file for name in versions.KUEUE_MANIFESTS for file in _yaml_files(config / name)]
         _copy(found, files.manifests)
     return files
+
+
+def ensure_kstatus(say: Callable[[str], None] = say_to_stderr) -> Path:
+    """Build the program that judges objects by kstatus if it is missing, and return where it is.
+
+    It reads a JSON list of objects and writes one of verdicts. :func:`ensure_binaries` leaves it out.
+
+    Raises:
+        BuildFailed: Go turned the build down.
+        GoNotUsable: it must be built, and there is no Go to do it.
+    """
+    family = KSTATUS_FAMILY
+    program = _program_of(family)
+    with build_lock(say):
+        if not program.exists():
+            go = find_go(required_go((TOOLCHAIN / family.name / "go.mod").read_text()), cache_directory(), say)
+            _build_alone(go, family, say)
+    return program
+
+
+def _program_of(family: Family) -> Path:
+    """Where the only program of a family is."""
+    (program,) = family.programs
+    return family_directory(family) / program.name
+
+
+def _build_alone(go: Path, family: Family, say: Callable[[str], None]) -> None:
+    """Build the only program of a family if it is missing."""
+    (program,), target = family.programs, _program_of(family)
+    if not target.exists():
+        say(f"Building {program.name} from source into {target.parent}, once: it may take some minutes.")
+        _build(go, _Job(family, program, target), f"[1/1] {program.name} {family.version}", say)
 
 
 def _yaml_files(path: Path) -> list[Path]:

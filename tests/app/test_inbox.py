@@ -69,7 +69,7 @@ async def test_a_proposal_has_everything_that_a_decision_needs_and_the_api_takes
         "AddReplica",
         "SustainedKvPressure",
     )
-    assert read.summary == "1 on l40s-48gb x 1 -> 2 on l40s-48gb x 1"
+    assert read.summary == "add 1 replica on l40s-48gb x 1, +$1.15/h"
     assert [(each.gpu_type, each.replicas) for each in (*read.from_, *read.to)] == [(L40S, 1), (L40S, 2)]
     assert read.to[0].settings is not None
     assert case.outcome.decision is not None

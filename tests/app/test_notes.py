@@ -10,12 +10,13 @@ import pytest
 
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.write.executor import Note
-from plimsoll.app.write.notes import notes_of
+from plimsoll.app.write.notes import notes_of, warning
 from plimsoll.domain.public_words import ConditionReason, EventReason
 from plimsoll.placement.demands.pools import Decision, Pool
+from plimsoll.placement.explain import estimate_sentence
 from plimsoll.placement.plan import plan
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.report import DeploymentProblem, Report
 from tests.support.bodies import inference_deployment_body
 from tests.support.outcomes import deployment_of, desired_of, outcome_of
 from tests.support.planning import H100, L4, fleet, node, pool, request, tenant
@@ -37,7 +38,8 @@ def case_of(
     """An object with its decision, and the conditions of its status."""
     body = inference_deployment_body("chat") | {"status": {"conditions": list(earlier)}}
     given = deployment_of(body, pools=pools)
-    return desired_of(outcome_of(given, decision=decision, problem=problem, turn=turn), body)
+    report = None if decision is None else Report("chat", 1, 2, decision)
+    return desired_of(outcome_of(given, decision=decision, problem=problem, turn=turn), body, report=report)
 
 
 def test_an_object_without_a_decision_and_one_that_stays_as_it_is_have_no_events() -> None:
@@ -49,20 +51,26 @@ def test_a_new_pool_is_announced_with_its_price_and_an_old_one_with_its_end() ->
     moved = case_of(PLACED, pools=(pool(L4),))
     price = PLACED.pools[0].choice
     assert price is not None
+    fits = f"It fits: {estimate_sentence(price.estimate)}."
     assert notes_of(moved) == [
         Note(
             EventReason.PLACEMENT_DECIDED,
-            f"2 replicas on {H100}, tensor parallel 1 at ${price.hourly_price}/h each.",
+            f"2 replicas on {H100}, tensor parallel 1 at ${price.hourly_price}/h each. {fits}",
         ),
-        Note(EventReason.PLACEMENT_RETIRED, "Pool l4-24gb-tp1 is gone."),
+        Note(EventReason.PLACEMENT_RETIRED, "Pool l4-24gb-tp1 is gone: its replicas are in h100-sxm-80gb-tp1."),
     ]
+
+
+def test_a_pool_that_goes_without_a_successor_says_so() -> None:
+    [note] = notes_of(case_of(replace(PLACED, pools=()), pools=(pool(L4),)))
+    assert note.message == "Pool l4-24gb-tp1 is gone: no replica is wanted any more."
 
 
 @pytest.mark.parametrize(
     ("what_is_wrong", "message"),
     [
-        ({"missing": 1}, "1 replica has no place."),
-        ({"missing": 2}, "2 replicas have no place."),
+        ({"missing": 1}, "1 of 2 replicas has no place."),
+        ({"missing": 2}, "2 of 2 replicas have no place."),
         ({"change_blocked": True}, "The last change has no place yet. The previous placement keeps serving."),
     ],
     ids=str,
@@ -71,7 +79,8 @@ def test_a_placement_that_becomes_impossible_is_announced_once(what_is_wrong: di
     case = case_of(replace(PLACED, pools=(), **what_is_wrong))
     [note] = notes_of(case)
     assert (note.reason, note.warning) == (EventReason.PLACEMENT_IMPOSSIBLE, True)
-    assert note.message == message
+    assert note.message.startswith(message)
+    assert "What helps: " in note.message
     fine = BLOCKED | {"status": "True"}
     assert notes_of(case_of(case.outcome.decision, fine)) == [note]
     assert notes_of(case_of(case.outcome.decision, BLOCKED)) == []
@@ -80,7 +89,8 @@ def test_a_placement_that_becomes_impossible_is_announced_once(what_is_wrong: di
 @pytest.mark.parametrize("permanent", [True, False])
 def test_only_a_problem_that_does_not_end_by_itself_is_an_event(permanent: bool) -> None:  # noqa: FBT001
     case = case_of(PLACED, problem=DeploymentProblem(ConditionReason.INVALID_SPEC, "spec.model", permanent=permanent))
-    said = [Note(ConditionReason.INVALID_SPEC, "spec.model", warning=True)]
+    said = [warning(ConditionReason.INVALID_SPEC, "spec.model")]
+    assert said[0].message.startswith("spec.model. What helps: correct the field")
     assert notes_of(case) == (said if permanent else [])
 
 

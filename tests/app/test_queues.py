@@ -22,7 +22,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.app.watch.store import uid_of
 from plimsoll.domain.kubernetes_names import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, ObjectKey
+from plimsoll.domain.public_words import ConditionReason
 from plimsoll.facts.cluster.host_reading import is_bound
+from plimsoll.status.what_helps import help_sentence
 from testbed.fleet import gpu_node
 from testbed.operator_process import USER
 from tests.support import tables
@@ -110,7 +112,8 @@ async def test_the_labels_go_to_deployment_and_pods_and_the_status_names_the_que
     assert others
     assert not any(queue_of(body) for body in others)
     waits = "1 pod waits for the queue team-a, which has not admitted it yet. Its GPUs stay reserved."
-    assert town.placed("a") == ("WaitingForQueue", waits)
+    reason, said = town.placed("a")
+    assert (reason, said) == ("WaitingForQueue", f"{waits} {help_sentence(ConditionReason.WAITING_FOR_QUEUE)}")
     assert condition(town.object("a"), "Reconciling")["reason"] == "WaitingForQueue"
     town.kueue.admit(pod)
     town.api.run_controllers()

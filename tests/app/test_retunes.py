@@ -299,8 +299,8 @@ async def test_a_change_of_the_spec_in_the_middle_is_the_user_s_wish_and_is_not_
     assert (said["status"], said["reason"]) == ("True", "ImageNotAvailable")
     assert said["message"] == (
         f"Replicas with the last change have not come up since {since} (pool {POOL} on node l4-24gb: ImagePullBackOff: "
-        "no vllm:9). 2 of 2 replicas serve. The change is not taken back by itself: mend what is named here, or change "
-        "the spec. What helps: correct spec.engine.image or spec.podTemplate.imagePullSecrets."
+        "no vllm:9). 2 of 2 replicas serve. The change is not taken back by itself. "
+        "What helps: correct spec.engine.image or spec.podTemplate.imagePullSecrets."
     )
     assert {each["type"]: each["status"] for each in status(late)["conditions"]}["Stalled"] == "True"
 
@@ -388,7 +388,7 @@ async def test_settings_that_cannot_be_taken_back_stay_and_the_deployment_may_mo
     late = later(there, EACH)
     assert (limit(late), "failedMoves" in status(late)) == (limit(case), False)
     assert not running_of(ready(late), None, None, fleet, Memo()).retuning
-    assert available(late)["message"].endswith("or change the spec. What helps: read the log of the pod.")
+    assert available(late)["message"].endswith("by itself. What helps: read the log of the pod.")
 
 
 @pytest.mark.parametrize(("sequences", "step"), [(1, 0), (0, 1024), (0, 0)], ids=["limit", "step", "neither"])

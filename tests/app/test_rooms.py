@@ -67,7 +67,7 @@ async def test_a_proposal_says_who_would_make_room_with_bill_and_time(
     content = {name: value for name, value in body.items() if name not in ("apiVersion", "kind", "metadata")}
     read = ProposalContent.model_validate(content, strict=True, by_alias=True, by_name=False)
     assert (read.deployment, read.change, read.reason) == ("asks", "AddReplica", "SustainedKvPressure")
-    assert read.summary == "1 on l40s-48gb x 1 -> 2 on l40s-48gb x 1"
+    assert read.summary == "add 1 replica on l40s-48gb x 1, +$1.15/h"
     [touch] = read.touches
     assert (touch.deployment, touch.replicas, touch.action) == ("low", 1, "leaves node l40s-48gb for good")
     figures = {each.name: each.value for each in read.figures}

@@ -66,18 +66,19 @@ def test_the_start_page_reads_in_the_order_of_trouble(console: ConsoleProcess, t
         f"""
         - heading "Inbox" [level=1]
         - list:
+          - listitem: 1 down
           - listitem: 1 over the load line
-          - listitem: 1 without a place
-        - heading /Without a place/ [level=2]
+        - heading /Down/ [level=2]
         - list:
           - listitem:
             - paragraph:
               - link "{TEAM_A}/too-big"
-        - heading /Over the load line/ [level=2]
+        - heading /In trouble/ [level=2]
         - list:
           - listitem:
             - paragraph:
-              - link "{TEAM_A}/forced"
+              - link "{TEAM_A}/qwen-7b"
+            - paragraph: /of the KV cache is in use, and \\d+ requests? wait/
         - heading /Proposals to decide/ [level=2]
         - list:
           - listitem:
@@ -85,7 +86,11 @@ def test_the_start_page_reads_in_the_order_of_trouble(console: ConsoleProcess, t
               - link "{TEAM_A}/llama-70b"
             - paragraph:
               - link /Review/
-        - heading /Nodes that take no part/ [level=2]
+        - heading /Over the load line/ [level=2]
+        - list:
+          - listitem:
+            - paragraph:
+              - link "{TEAM_A}/forced"
         """
     )
 
@@ -104,7 +109,7 @@ def test_who_is_over_its_line_is_on_the_start_page(console: ConsoleProcess, tab_
 def test_why_something_is_not_placed_is_on_the_start_page_with_what_helps(
     console: ConsoleProcess, tab_of: OpenTab
 ) -> None:
-    item = group(start(console, tab_of), "Without a place").locator("li.item")
+    item = group(start(console, tab_of), "Down").locator("li.item")
     expect(item.get_by_role("link", name=f"{TEAM_A}/too-big")).to_be_visible()
     expect(item).to_contain_text("the load needs 8388608")
     expect(item).to_contain_text("lower spec.contextLength from 131072 to")

@@ -750,7 +750,7 @@ def test_an_unhealthy_gpu_is_named_before_anybody_is_advised_to_buy(run: Run, tm
     assert "takes 8 GPUs on one node, the largest has 7 (node h100-0 has 1 more, which is unhealthy)" in said
     named = "1 of 8 nvidia.com/gpu is unhealthy (kubectl describe node h100-0)"
     summary = said.index(f"1 GPU is left out: on h100-0 {named}.")
-    assert summary < said.index("To make it fit")
+    assert summary < said.index("What helps: ")
     assert f"h100-0: {named}" in said
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+from decimal import Decimal
 from typing import Any
 
 from rich.console import Console
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import EstimateStatus
+from plimsoll.app.review.values import Bill, Review
+from plimsoll.cli.plans.review import others_text
 from plimsoll.cli.plans.tables import print_details, print_estimate
 from plimsoll.domain.units import GIB
 from plimsoll.status.reading import read, whole_status
@@ -116,3 +119,12 @@ def test_host_memory_is_printed_term_by_term_and_what_the_user_requests_instead(
         placement = {**GOOD["placement"], "host": host | requested}
         print_details(console, whole_status(read({**GOOD, "placement": placement})))
         assert line in lines_of(console)
+
+
+def test_what_is_not_shown_is_counted_and_a_refused_spec_is_not_called_without_a_place() -> None:
+    nothing = Bill(Decimal(0), Decimal(0))
+    assert others_text(Review((), nothing)) == ""
+    assert others_text(Review((), nothing, others=1)) == "1 more InferenceDeployment of the cluster stays as it is."
+    assert others_text(Review((), nothing, others=3, others_unserved=2)) == (
+        "3 more InferenceDeployments of the cluster stay as they are, 2 of them waiting or refused."
+    )

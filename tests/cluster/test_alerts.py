@@ -15,7 +15,7 @@ import yaml
 
 from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.fleet import GpuTotal
-from plimsoll.domain.public_words import ConditionReason, NodeReason, PriceDoubt
+from plimsoll.domain.public_words import ConditionReason, LiveTrouble, NodeReason, PriceDoubt
 from testbed.binaries import ensure_binaries
 from testbed.played_past import PlayedPast
 from testbed.prometheus import Prometheus
@@ -34,8 +34,14 @@ FULL = Scene(usage=1.0, running=50, waiting=5)
 LIMITED = Scene(usage=0.2, running=8, waiting=4)
 
 FAULTY = {
-    "PlimsollDeploymentUnplaced": {"one replica": Story(Scene(missing=1), 20)},
-    "PlimsollDeploymentNotPlanned": {"a bad field": Story(Scene(problem=ConditionReason.INVALID_SPEC), 20)},
+    "PlimsollDeploymentDown": {"a bad field": Story(Scene(problem=ConditionReason.INVALID_SPEC), 20)},
+    "PlimsollDeploymentInTrouble": {"a missed promise": Story(Scene(trouble=LiveTrouble.PROMISE_MISSED), 20)},
+    "PlimsollDeploymentWaits": {
+        "one replica": Story(Scene(missing=1), 20),
+        "a hub without an answer": Story(Scene(problem=ConditionReason.MODEL_SOURCE_UNAVAILABLE), 20),
+    },
+    "PlimsollDeploymentStartsLong": {"weights": Story(Scene(starts=True), 35)},
+    "PlimsollDeploymentOverLine": {"an estimate": Story(Scene(is_over=True), 20)},
     "PlimsollNodesIgnored": {"no label": Story(Scene(ignored=(NodeReason.NO_PRODUCT_LABEL,)), 35)},
     "PlimsollPriceDoubtful": {"an old price": Story(Scene(doubts=(PriceDoubt.OLD_PRICE,)), 35)},
     "PlimsollProposalWaits": {"half an hour": Story(Scene(proposes=True), 35)},
@@ -65,13 +71,17 @@ FAULTY = {
 """Stories in which each alert fires."""
 
 HONEST = {
-    "PlimsollDeploymentUnplaced": {"waits for 10 minutes": Story(Scene(missing=1), 10)},
-    "PlimsollDeploymentNotPlanned": {"reads the model": Story(Scene(problem=ConditionReason.RESOLVING_MODEL), 5)},
+    "PlimsollDeploymentDown": {"reads the model": Story(Scene(problem=ConditionReason.RESOLVING_MODEL), 5)},
+    "PlimsollDeploymentInTrouble": {"a short one": Story(Scene(trouble=LiveTrouble.PROMISE_MISSED), 5)},
+    "PlimsollDeploymentWaits": {"for 10 minutes": Story(Scene(missing=1), 10)},
+    "PlimsollDeploymentStartsLong": {"20 minutes": Story(Scene(starts=True), 20)},
+    "PlimsollDeploymentOverLine": {"a short time": Story(Scene(is_over=True), 10)},
     "PlimsollNodesIgnored": {"cordoned": Story(Scene(ignored=(NodeReason.CORDONED,)))},
     "PlimsollPriceDoubtful": {"for a short time": Story(Scene(doubts=(PriceDoubt.OLD_PRICE,)), 10)},
     "PlimsollProposalWaits": {"for 10 minutes": Story(Scene(proposes=True), 10)},
     "PlimsollKvCacheOverLine": {
         "full without a queue": Story(replace(FULL, waiting=0)),
+        "a queue next to a cache with room": Story(replace(FULL, usage=0.85)),
         "for a short time": Story(FULL, 5),
         "an engine of others": Story(replace(FULL, model="of-others")),
     },
@@ -93,6 +103,9 @@ HONEST = {
 
 ALL_AT_ONCE = Scene(
     missing=1,
+    trouble=LiveTrouble.PROMISE_MISSED,
+    starts=True,
+    is_over=True,
     problem=ConditionReason.INVALID_SPEC,
     ignored=(NodeReason.NO_PRODUCT_LABEL,),
     doubts=(PriceDoubt.OLD_PRICE,),
@@ -208,8 +221,8 @@ def test_prometheus_takes_the_chart_s_rules_and_writes_their_sentences(past: Pas
         assert "<" not in said["summary"], said["summary"]
         assert "{" not in said["summary"], said["summary"]
     assert found["PlimsollFaults"]["state"] == "firing"
-    assert found["PlimsollDeploymentUnplaced"]["annotations"]["summary"] == (
-        "Replicas of serving/chat without a place: 1."
+    assert found["PlimsollDeploymentDown"]["annotations"]["summary"] == (
+        "serving/mail does not serve, and waiting does not help: invalid spec."
     )
     rules = chain.from_iterable(group["rules"] for group in past.prometheus.ask("rules")["groups"])
     assert {each["health"] for each in rules} == {"ok"}
@@ -249,7 +262,7 @@ def test_deployments_can_be_chosen_also_where_they_cannot_be_planned(past: Past)
     *_, variable = DASHBOARD["templating"]["list"]
     selector = variable["query"]["query"].removeprefix("label_values(").removesuffix(", name)")
     found = past.prometheus.query(f"group by (name) ({asked(selector)})", at=past.now)
-    assert sorted(each.labels["name"] for each in found) == [CHAT.name, "mail"]
+    assert sorted(each.labels["name"] for each in found) == ["busy", CHAT.name, "mail", "slow", "wide"]
 
 
 def test_the_console_reads_the_totals_of_the_fleet_from_the_operators_own_metrics(past: Past) -> None:

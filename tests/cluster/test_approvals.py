@@ -6,6 +6,7 @@ The tests build on one another in the order of this file.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -83,7 +84,10 @@ def test_without_the_kinds_everything_is_served_and_it_is_said_once(deployed: Be
 def test_a_proposal_appears_with_everything_that_a_decision_needs(deployed: Bench) -> None:
     body = proposal_of(deployed.view, "adds")
     assert (body["deployment"], body["change"], body["reason"]) == ("adds", "AddReplica", "SustainedKvPressure")
-    assert (body["summary"], body["metadata"]["name"]) == ("1 on l4-24gb x 1 -> 2 on l4-24gb x 1", f"adds-{body['id']}")
+    assert (body["summary"], body["metadata"]["name"]) == (
+        "add 1 replica on l4-24gb x 1, +$0.42/h",
+        f"adds-{body['id']}",
+    )
     [before], [after] = body["from"], body["to"]
     assert (before["gpuType"], before["replicas"], after["replicas"]) == ("l4-24gb", 1, 2)
     assert after["settings"]["maxNumSeqs"] > 0
@@ -106,7 +110,7 @@ def test_kubectl_get_is_an_inbox(deployed: Bench) -> None:
     head, *rows = table.splitlines()
     assert head.split() == ["NAMESPACE", "NAME", "DEPLOYMENT", "CHANGE", "REASON", "$/H", "STATE", "AGE"]
     assert len(rows) == len(NAMES)
-    assert all("Open" in row and " -> " in row for row in rows)
+    assert all("Open" in row and re.search(r"  (add|move) 1 replica .*, [+-]\$\d", row) for row in rows), table
 
 
 def test_the_move_of_an_automatic_deployment_is_only_proposed(deployed: Bench) -> None:

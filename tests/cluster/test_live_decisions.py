@@ -107,7 +107,7 @@ def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench)
 
 def test_arrivals_that_one_replica_carries_change_nothing(loaded: Bench) -> None:
     reported = loaded.wait_reason("steady", "WithinBand")
-    assert (reported["decision"], reported["diagnosis"]) == ("Keep", "Healthy")
+    assert (reported["decision"], reported["diagnosis"]) == ("Keep", "NothingToChange")
     assert "changes" not in reported
     assert loaded.settled("steady") == {L4_POOL: 1}
 

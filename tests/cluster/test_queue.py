@@ -197,14 +197,14 @@ def test_a_queue_that_kueue_does_not_let_change_is_named_and_the_pod_serves_on(h
 
 def test_a_queueing_system_may_suspend_the_object_and_let_it_go_on(here: View, neighbour: View) -> None:
     apply(here, "held", LABELS, suspend=True, **on_gpu("h100-sxm-80gb"))
-    here.wait_condition("held", "Ready", "False", "Suspended")
+    here.wait_condition("held", "Ready", "True", "Suspended")
     neighbour.patch("served", {"replicas": 1})
     neighbour.wait(lambda: len(living(neighbour, "served")) == 1, "the neighbour's change")
     assert here.workloads("held") == []
     here.patch("held", {"suspend": False})
     pod = queued(here, "held")
     here.patch("held", {"suspend": True})
-    here.wait_condition("held", "Ready", "False", "Suspended")
+    here.wait_condition("held", "Ready", "True", "Suspended")
     admit(here, pod)
     here.wait(lambda: here.pods("held")[0]["spec"].get("nodeName"), "a node")
     here.patch("held", {"suspend": False})

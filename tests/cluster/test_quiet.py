@@ -70,7 +70,7 @@ def test_a_settled_cluster_sees_no_write(here: View) -> None:
                 ("unknown", "False", "UnsupportedModel"),
                 ("crashing", "False", "WeightsDoNotFit"),
                 ("zero", "True", "ScaledToZero"),
-                ("asleep", "False", "Suspended"),
+                ("asleep", "True", "Suspended"),
                 ("conflict", "False", "NameConflict"),
             )
         }

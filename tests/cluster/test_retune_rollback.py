@@ -220,7 +220,7 @@ def test_a_user_s_change_that_does_not_come_up_is_named_and_not_undone(begun: Be
     assert available["message"] == (
         f"Replicas with the last change have not come up since {bound['lastTransitionTime']} (pool {L4_POOL} on "
         f"node {pod['spec']['nodeName']}, CrashLoopBackOff, 1 restart: {BROKEN}). 2 of 2 replicas serve. The change is "
-        "not taken back by itself: mend what is named here, or change the spec. What helps: read the log of the pod."
+        "not taken back by itself. What helps: read the log of the pod."
     )
     stays(lambda: set(begun.old) <= set(bench.view.pod_uids(TUNED)), 30.0, "an engine that serves ended")
     assert [is_broken(pod) for pod in bench.view.pods(TUNED)].count(True) == 1, "the user's wish stands"

@@ -16,6 +16,7 @@ from plimsoll.cli.plans.story import print_story
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views.figures import figures_of_estimate, figures_of_status
 from plimsoll.console.views.rows import row_of
+from plimsoll.console.views.states import mark_of
 from plimsoll.console.views.what_if import answer_of
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.units import GIB
@@ -42,6 +43,11 @@ def explained() -> str:
     out = io.StringIO()
     print_story(Console(file=out, width=200), chat())
     return out.getvalue()
+
+
+def test_explain_and_the_console_name_the_same_state() -> None:
+    mark = mark_of(row_of(chat()))
+    assert f"State: {mark.word} ({mark.severity.name.lower()})." in explained()
 
 
 async def test_the_deployments_page_has_the_figures_of_the_status() -> None:
@@ -125,7 +131,15 @@ async def test_the_what_if_page_has_the_figures_of_the_plans_document() -> None:
         "restarts": True,
         **{key: status[key] for key in ("placement", "estimate", "rejections", "model")},
     }
-    pushed = {**change, "name": "old", "inFiles": False, "change": "waiting", "after": [], "before": [dear]}
+    pushed = {
+        **change,
+        "name": "old",
+        "inFiles": False,
+        "change": "waiting",
+        "reason": "WaitingForGpus",
+        "after": [],
+        "before": [dear],
+    }
     anyway = {**pushed, "name": "anyway", "withoutFilesToo": True}
     document = {
         "changes": [change, pushed, anyway],
@@ -135,10 +149,15 @@ async def test_the_what_if_page_has_the_figures_of_the_plans_document() -> None:
         "problems": ["A problem."],
     }
     answer = answer_of(document)
-    assert answer.summary == "1 moves, 1,200 unchanged, 2 wait for a place, -$1,234.08/h, 1 displaced"
+    assert answer.summary == "1 moves, 1,200 unchanged, 2 wait, -$1,234.08/h, 1 displaced"
     assert answer.bill == "$1,234.50/h now, $0.42/h after, without 2 places of unknown price"
     assert [each.bill for each in answer.changes] == ["$1,234.50 \u2192 $0.42", "unknown", "unknown"]
     assert answer.changes[0].before == "3 on h100-sxm-80gb \u00d7 2 \u00d7 2 stages"
+    assert [each.word for each in answer.changes] == [
+        "moves to 1 on l4-24gb \u00d7 1",
+        "waits for GPUs",
+        "waits for GPUs",
+    ]
     assert (answer.changes[0].after, answer.changes[1].after) == ("1 on l4-24gb \u00d7 1", "nothing")
     visit = visit_of(
         view_of("/what-if"),

@@ -108,7 +108,7 @@ async def test_a_row_has_both_gauges_their_figures_and_the_diagnosis() -> None:
         "5 s old",
     ):
         assert part in seen
-    for part in ("KvBound", "SustainedKvPressure", "Demand is over 80 %.", "1 of 1 pods report"):
+    for part in ("KV cache full", "SustainedKvPressure", "Demand is over 80 %.", "1 of 1 pods report"):
         assert part in seen
     assert 'href="/deployments/chat/llama"' in text
     assert "over 90 % for 10 min, no samples for 50 min" in text

@@ -9,8 +9,8 @@ import pytest
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec
 from plimsoll.console.guards.errors import ConsoleRefusal
-from plimsoll.console.pages.live import deployment
-from plimsoll.console.pages.plain import inbox, words
+from plimsoll.console.pages.live import deployment, inbox
+from plimsoll.console.pages.plain import words
 from plimsoll.console.pages.proposal import answer, proposal
 from plimsoll.console.views.proposals.inbox import OUTDATED
 from plimsoll.console.views.rows import DeploymentRow, LiveRow

@@ -32,7 +32,7 @@ def test_the_picture_has_the_fleet_and_the_figures_of_each_deployment() -> None:
         "GPUs 1/12  placed 1/1  $0.42/h",
         "\u25cf live, 0 s old",
         "ml/chat",
-        "\u25cb not serving",
+        "\u25cb starting",
         "l4-24gb \u00d7 1",
         "19.8/20.2",
     ):
@@ -58,9 +58,9 @@ def test_the_worst_come_first_and_the_rest_is_counted() -> None:
     world = ClusterView(heard=NOW, rows={row.key: row for row in ROWS.values()})
     text = printed(world, rows=2)
     assert "ml/none" in text
-    assert "ml/over" in text
+    assert "ml/slow" in text
     assert "ml/fine" not in text
-    assert "4 more deployments" in text
+    assert "5 more deployments" in text
     assert "more deployments" not in printed(world)
     assert all(row.key.name in printed(world) for row in ROWS.values())
 

@@ -60,7 +60,7 @@ def test_a_row_has_the_status_in_short() -> None:
     assert row.ready is not None
     assert (row.ready.status, row.ready.reason) == ("False", "CreatingPods")
     assert [(pool.name, pool.replicas, pool.ready) for pool in row.pools] == [("l4-24gb-tp1", 1, 0)]
-    assert (row.is_placed, row.is_ready, row.is_behind, row.complaints) == (True, False, False, ())
+    assert (row.is_placed, row.is_behind, row.complaints) == (True, False, ())
 
 
 @pytest.mark.parametrize("status", [None, {}], ids=str)

@@ -174,13 +174,13 @@ def test_the_scale_subresource_points_at_fields_that_exist() -> None:
 def test_printer_columns_point_at_fields_of_their_type() -> None:
     columns = {column["name"]: column for column in VERSION["additionalPrinterColumns"]}
     assert [name for name, column in columns.items() if "priority" not in column] == [
-        "Ready", "Reason", "Model", "GPU", "TP", "Replicas", "GiB/GPU", "Age",
+        "Ready", "Reason", "Trouble", "Model", "GPU", "TP", "Replicas", "GiB/GPU", "Age",
     ]  # fmt: skip
     assert [name for name, column in columns.items() if "priority" in column] == [
         "Context", "Concurrency", "KV Tokens", "TPOT", "$/h", "URL",
     ]  # fmt: skip
     for column in columns.values():
-        path = re.sub(r'\[\?\(@\.type=="Ready"\)\]', "[*]", column["jsonPath"])
+        path = re.sub(r'\[\?\(@\.type=="\w+"\)\]', "[*]", column["jsonPath"])
         if path != ".metadata.creationTimestamp":
             assert ALL_NODES[path]["type"] == column["type"], column
 

@@ -15,6 +15,7 @@ from plimsoll.domain.public_words import (
     ConditionReason,
     ConditionType,
     EventReason,
+    LiveTrouble,
     NodeReason,
     PriceDoubt,
     Reason,
@@ -41,6 +42,7 @@ KINDS = (
     PassStep,
     ConditionReason,
     EventReason,
+    LiveTrouble,
     ProposalReason,
     DoubtKind,
 )

@@ -135,7 +135,7 @@ def test_a_day_after_a_move_for_a_promise_the_price_counts_again() -> None:
 def kept(situation: Situation, what_if: WhatIf) -> bool:
     decided = decide(situation, what_if)
     same = (type(decided.decision), decided.decision.reason) == (Keep, DecisionReason.WITHIN_BAND)
-    return same and decided.kind is DiagnosisKind.HEALTHY
+    return same and decided.kind is DiagnosisKind.NOTHING_TO_CHANGE
 
 
 @pytest.mark.parametrize(

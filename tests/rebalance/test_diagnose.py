@@ -41,7 +41,7 @@ def kind_and_reason(*loads: Serves, **changed: Any) -> tuple[DiagnosisKind, Deci
     return diagnosis.kind, diagnosis.reason
 
 
-HEALTHY = DiagnosisKind.HEALTHY, DecisionReason.WITHIN_BAND
+HEALTHY = DiagnosisKind.NOTHING_TO_CHANGE, DecisionReason.WITHIN_BAND
 ENGINES = loads_of(EASY, EASY)
 NOTHING = LoadSummary(SignalState.UNAVAILABLE)
 
@@ -146,7 +146,7 @@ def test_a_queue_without_a_known_speed_is_named() -> None:
         assert found(queued, queued, model=None, settled_since=young).kind is not DiagnosisKind.QUEUE_BOUND
     starting = {"model": None, "replicas": 3, "policy": replace(SHUT, max_replicas=3)}
     assert found(queued, queued, **starting).kind is not DiagnosisKind.QUEUE_BOUND
-    assert found(queued, queued, **starting, new_replicas=1).kind is not DiagnosisKind.HEALTHY
+    assert found(queued, queued, **starting, new_replicas=1).kind is not DiagnosisKind.NOTHING_TO_CHANGE
 
 
 def test_a_backlog_is_named() -> None:
@@ -189,7 +189,10 @@ def test_a_pod_that_is_unknown_carries_its_own_load_and_no_other() -> None:
     )
     policy = RebalancePolicy(max_replicas=20)
     with_one_unknown = found(EASY, EASY, load=half, replicas=3, ready=3, policy=policy)
-    assert (with_one_unknown.kind, with_one_unknown.reason) == (DiagnosisKind.UNKNOWN, DecisionReason.METRICS_MISSING)
+    assert (with_one_unknown.kind, with_one_unknown.reason) == (
+        DiagnosisKind.NOT_DIAGNOSED,
+        DecisionReason.METRICS_MISSING,
+    )
     busy = replace(half, traffic=loads_of(BUSY, BUSY).traffic)
     more = found(EASY, EASY, load=busy, replicas=3, ready=3, policy=policy)
     assert more.replicas == found(BUSY, BUSY, policy=policy).replicas + 1
@@ -209,13 +212,13 @@ def test_a_pod_that_is_unknown_holds_up_slack_and_the_all_clear(state: SignalSta
     known = loads_of(IDLE)
     load = replace(known, state=state, pods=(*known.pods, PodState("z", state, 70.9)))
     diagnosis = found(IDLE, IDLE, load=load, memory=enough_for(1, 9999))
-    assert (diagnosis.kind, diagnosis.reason) == (DiagnosisKind.UNKNOWN, reason)
+    assert (diagnosis.kind, diagnosis.reason) == (DiagnosisKind.NOT_DIAGNOSED, reason)
     assert diagnosis.numbers == (("fresh", 1), ("ready", 2), ("pod", "z"), ("age_seconds", 70))
 
 
 def test_nobody_ready_is_said_with_the_number() -> None:
     assert found(load=LoadSummary(SignalState.MISSING), replicas=2, ready=0) == Diagnosis(
-        DiagnosisKind.UNKNOWN, DecisionReason.REPLICAS_STARTING, (("replicas", 2), ("ready", 0))
+        DiagnosisKind.NOT_DIAGNOSED, DecisionReason.REPLICAS_STARTING, (("replicas", 2), ("ready", 0))
     )
 
 
@@ -282,26 +285,31 @@ def test_fewer_replicas_that_have_been_enough_for_the_time_make_some_superfluous
         1,
     )
     assert dict(diagnosis.numbers)["enough"] == 1
-    assert found(EASY, IDLE, policy=policy, memory=enough_for(1, 500)).kind is DiagnosisKind.HEALTHY
-    assert found(EASY, IDLE, policy=policy).kind is DiagnosisKind.HEALTHY, "a new process has seen nothing yet"
+    assert found(EASY, IDLE, policy=policy, memory=enough_for(1, 500)).kind is DiagnosisKind.NOTHING_TO_CHANGE
+    assert found(EASY, IDLE, policy=policy).kind is DiagnosisKind.NOTHING_TO_CHANGE, (
+        "a new process has seen nothing yet"
+    )
 
 
 def test_the_load_of_engines_that_pool_is_not_read_from_a_cache_that_stays_empty() -> None:
     policy = replace(SHUT, cooldown_seconds=600)
     memory = enough_for(1, 600)
     assert found(EASY, IDLE, policy=policy, memory=memory, model=None).kind is DiagnosisKind.IDLE
-    assert found(EASY, IDLE, policy=policy, memory=memory, model=None, generates=False).kind is DiagnosisKind.HEALTHY
+    assert (
+        found(EASY, IDLE, policy=policy, memory=memory, model=None, generates=False).kind
+        is DiagnosisKind.NOTHING_TO_CHANGE
+    )
 
 
 def test_one_look_at_which_all_were_needed_is_enough_to_keep_them() -> None:
     memory = enough_for(1, 600)
     looks = (*memory.looks[:60], replace(memory.looks[60], enough=2), *memory.looks[61:])
-    assert found(EASY, IDLE, memory=replace(memory, looks=looks)).kind is DiagnosisKind.HEALTHY
+    assert found(EASY, IDLE, memory=replace(memory, looks=looks)).kind is DiagnosisKind.NOTHING_TO_CHANGE
 
 
 def test_while_a_request_waits_none_is_superfluous() -> None:
     waiting = replace(EASY, waiting=1)
-    assert found(waiting, IDLE, memory=enough_for(1, 600)).kind is DiagnosisKind.HEALTHY
+    assert found(waiting, IDLE, memory=enough_for(1, 600)).kind is DiagnosisKind.NOTHING_TO_CHANGE
 
 
 def test_at_most_half_of_the_replicas_are_superfluous_at_once() -> None:
@@ -311,9 +319,9 @@ def test_at_most_half_of_the_replicas_are_superfluous_at_once() -> None:
 
 def test_the_only_replica_is_never_superfluous() -> None:
     policy = RebalancePolicy(min_replicas=1, max_replicas=1, cooldown_seconds=600)
-    assert found(IDLE, policy=policy, memory=enough_for(1, 600)).kind is DiagnosisKind.HEALTHY
+    assert found(IDLE, policy=policy, memory=enough_for(1, 600)).kind is DiagnosisKind.NOTHING_TO_CHANGE
     updating = found(IDLE, IDLE, replicas=1, policy=policy, memory=enough_for(1, 600))
-    assert updating.kind is DiagnosisKind.HEALTHY, "an update runs a second pod only for a while"
+    assert updating.kind is DiagnosisKind.NOTHING_TO_CHANGE, "an update runs a second pod only for a while"
 
 
 def test_a_replica_that_does_not_start_is_superfluous_where_those_that_serve_are_enough() -> None:
@@ -325,7 +333,7 @@ def test_a_replica_that_does_not_start_is_superfluous_where_those_that_serve_are
     diagnosis = found(EASY, EASY, memory=enough_for(2, 600), **three)
     assert (diagnosis.kind, diagnosis.replicas) == (DiagnosisKind.IDLE, 2)
     assert found(EASY, EASY, memory=enough_for(3, 600), **three) == Diagnosis(
-        DiagnosisKind.UNKNOWN, DecisionReason.REPLICAS_STARTING, (("replicas", 3), ("ready", 2))
+        DiagnosisKind.NOT_DIAGNOSED, DecisionReason.REPLICAS_STARTING, (("replicas", 3), ("ready", 2))
     )
 
 

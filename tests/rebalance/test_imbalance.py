@@ -105,7 +105,7 @@ def test_uneven_ranks_are_diagnosed_with_advice() -> None:
     words = sentence(Keep(diagnosis.reason, diagnosis.numbers))
     assert "rank 0 of pod p0 has 95 % of its KV cache in use, and the others have 25 % on average" in words
     assert "spec.contextLength" in words
-    assert found(QUIET, (0.5, 0.4, 0.4, 0.4)).kind is DiagnosisKind.HEALTHY
+    assert found(QUIET, (0.5, 0.4, 0.4, 0.4)).kind is DiagnosisKind.NOTHING_TO_CHANGE
 
 
 def test_uneven_ranks_hide_no_pressure() -> None:
@@ -116,7 +116,7 @@ def test_uneven_ranks_hide_no_pressure() -> None:
 
 def test_one_long_request_that_fills_a_rank_for_a_scrape_is_none() -> None:
     even = (0.3, 0.3, 0.3, 0.3)
-    assert found(QUIET, even, UNEVEN).kind is DiagnosisKind.HEALTHY
+    assert found(QUIET, even, UNEVEN).kind is DiagnosisKind.NOTHING_TO_CHANGE
     assert found(QUIET, even, *6 * (UNEVEN,)).reason is DecisionReason.RANKS_IMBALANCED
 
 

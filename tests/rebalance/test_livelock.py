@@ -85,4 +85,4 @@ def test_it_hides_no_pressure_on_the_replicas_that_serve() -> None:
 
 
 def test_a_model_with_states_that_serves_is_healthy() -> None:
-    assert found(EASY, EASY).kind is DiagnosisKind.HEALTHY
+    assert found(EASY, EASY).kind is DiagnosisKind.NOTHING_TO_CHANGE

@@ -12,12 +12,12 @@ from plimsoll.api.crd.schema import root_schema
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.engines.engine_choice import NO_LIMITS, StepLimits
 from plimsoll.domain.engines.failures import EngineFailure, StartFailure
-from plimsoll.domain.public_words import ConditionReason, Reason
+from plimsoll.domain.public_words import ConditionReason, LiveTrouble, Reason
 from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove
 from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
 from plimsoll.status.conditions import Since, conditions
-from plimsoll.status.report import DeploymentProblem, PoolView, Report
+from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, pool, request
 from tests.support.tables import every_case
@@ -57,7 +57,9 @@ RETUNE = RetuneClock((EarlierSettings(POOL, StepLimits(sequences=8)),), 1_767_22
 DUE = 1_767_226_210.0
 """Ten seconds after ``NOW``."""
 
-TABLE: list[tuple[str, Report, dict[str, str]]] = [
+MISSES = RebalancingReport("Keep", "PromiseMissed", "A token takes 90 ms.", trouble=LiveTrouble.PROMISE_MISSED)
+
+TABLE: list[tuple[str, Report, dict[str, str | None]]] = [
     (
         "it serves",
         report(PLACED, view()),
@@ -210,13 +212,33 @@ TABLE: list[tuple[str, Report, dict[str, str]]] = [
     (
         "it is suspended and does not serve",
         report(PLACED, view(1, 0), suspended=True),
-        {"Ready": "False Suspended", "Planned": "Unknown Suspended"},
+        {"Ready": "True Suspended", "Planned": "Unknown Suspended", "Available": "False EnginesStarting"},
+    ),
+    (
+        "it is suspended and has no pods",
+        report(None, suspended=True, replicas=1),
+        {"Ready": "True Suspended", "Planned": "Unknown Suspended", "Available": "False NoReplicaServes"},
+    ),
+    (
+        "it is suspended and its engine died",
+        report(PLACED, CRASHED, suspended=True),
+        {"Ready": "False EngineOutOfMemory", "Stalled": "True EngineOutOfMemory"},
+    ),
+    (
+        "it serves and misses its promise",
+        report(PLACED, view(), rebalancing=MISSES),
+        {"Ready": "True Serving", "Troubled": "True PromiseMissed"},
+    ),
+    (
+        "it missed its promise before its engine died",
+        report(PLACED, CRASHED, rebalancing=MISSES),
+        {"Ready": "False EngineOutOfMemory", "Stalled": "True EngineOutOfMemory", "Troubled": None},
     ),
 ]
 
 
 @every_case(("about", "expected"), [each[1:] for each in TABLE], ids=[each[0] for each in TABLE])
-def test_what_is_known_becomes_conditions(about: Report, expected: dict[str, str]) -> None:
+def test_what_is_known_becomes_conditions(about: Report, expected: dict[str, str | None]) -> None:
     seen = words(about)
     assert {kind: seen.get(kind) for kind in expected} == expected
 
@@ -228,10 +250,17 @@ def test_the_rules_of_kstatus_hold_whatever_is_known(about: Report) -> None:
     assert all(each["observed_generation"] == 3 for each in seen.values())
     assert all(each["last_transition_time"] == NOW for each in seen.values())
     assert all(each["reason"].isalnum() for each in seen.values())
-    assert all(seen[kind]["status"] == "True" for kind in ("Reconciling", "Stalled") if kind in seen)
+    assert all(seen[kind]["status"] == "True" for kind in ("Reconciling", "Stalled", "Troubled") if kind in seen)
     assert not {"Reconciling", "Stalled"} <= seen.keys()
-    settled = seen["Ready"]["status"] == "True" or about.suspended
+    settled = seen["Ready"]["status"] == "True"
     assert settled is not bool({"Reconciling", "Stalled"} & seen.keys())
+
+
+@every_case("about", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
+def test_every_condition_that_is_not_well_says_what_helps(about: Report) -> None:
+    for kind, each in shown(about).items():
+        is_well = each["status"] == "True" and kind not in ("Reconciling", "Stalled", "Troubled")
+        assert is_well or re.search("What helps: |What starts one: ", each["message"]), f"{kind}: {each['message']}"
 
 
 def test_scaled_to_zero_is_not_ready_while_pods_stay_because_the_change_is_refused() -> None:
@@ -262,10 +291,10 @@ def test_the_plan_is_told_with_its_working() -> None:
 def test_a_refusal_names_the_nearest_candidate_and_a_way_out() -> None:
     message = shown(report(NOWHERE))["Planned"]["message"]
     assert message.startswith("1 of 1 replica has no place. Nearest: l4-24gb x 1 ")
-    assert "No single change makes it fit." in message
+    assert message.endswith("no single change of the spec is enough.")
     taken = shown(report(FULL))["Planned"]["message"]
     assert "Nearest: h100-sxm-80gb x " in taken
-    assert "To make it fit: free 1 h100-sxm-80gb on one node" in taken
+    assert "What helps: free 1 h100-sxm-80gb on one node" in taken
 
 
 def test_a_crash_is_told_in_the_engines_words() -> None:
@@ -289,14 +318,13 @@ def test_every_failed_start_names_node_and_what_helps_in_fields_that_exist(reaso
 
 def test_the_schedulers_words_are_passed_on() -> None:
     about = report(PLACED, view(1, 0, unbound=1, scheduler_message="0/3 nodes are available"))
-    assert shown(about)["Placed"]["message"] == "1 pod waits for a node: 0/3 nodes are available"
+    assert shown(about)["Placed"]["message"].startswith("1 pod waits for a node: 0/3 nodes are available. What")
 
 
 def test_what_the_scheduler_waits_for_is_said_in_plain_words_too() -> None:
     about = report(PLACED, view(1, 0, unbound=1, scheduler_message="0/3 nodes are available", waits_for="free CPU"))
-    assert (
-        shown(about)["Placed"]["message"] == "1 pod waits for a node (it waits for free CPU): 0/3 nodes are available"
-    )
+    said = shown(about)["Placed"]["message"]
+    assert said.startswith("1 pod waits for a node (it waits for free CPU): 0/3 nodes are available. What helps: ")
 
 
 def test_whoever_was_moved_too_often_is_told_that_the_pods_stay() -> None:
@@ -364,8 +392,7 @@ def test_a_change_that_does_not_come_up_is_named_with_its_pod_and_with_what_to_d
     assert shown(report(PLACED, STUCK))["Available"]["message"] == (
         "Replicas with the last change have not come up since 2026-01-01T00:01:40Z (pool h100-sxm-80gb-tp1, "
         "CrashLoopBackOff, 3 restarts: CUDA out of memory). 1 of 1 replica serves. The change is not taken back by "
-        "itself: mend what is named here, or change the spec. What helps: lower "
-        "spec.engine.gpuMemoryUtilizationPercent or spec.engine.maxBatchedTokens."
+        "itself. What helps: lower spec.engine.gpuMemoryUtilizationPercent or spec.engine.maxBatchedTokens."
     )
     waits = view(2, 1, updating=True, unbound=1, scheduler_message="0/3 nodes.", starting_since=SINCE)
     said = shown(report(PLACED, waits, late_updates=frozenset({POOL})))["Available"]["message"]
@@ -378,7 +405,7 @@ def test_a_change_that_does_not_come_up_is_named_with_its_pod_and_with_what_to_d
 def test_a_change_of_the_live_loop_is_named_as_such_with_the_time_at_which_it_is_taken_back() -> None:
     said = shown(report(PLACED, STUCK, retune=RETUNE, retune_due=DUE))["Available"]["message"]
     assert said.startswith("Engines with the settings of the live loop's last change have not come up since 2026-")
-    assert said.endswith("The change is taken back at 2026-01-01T00:10:10Z unless they serve by then.")
+    assert "The change is taken back at 2026-01-01T00:10:10Z unless they serve by then. What helps: " in said
     elsewhere = replace(RETUNE, before=(EarlierSettings("another", StepLimits(sequences=8)),))
     said = shown(report(PLACED, STUCK, retune=elsewhere, retune_due=DUE))["Available"]["message"]
     assert said.startswith("Replicas with the last change have not come up since")

@@ -56,7 +56,8 @@ TOO_SMALL: Json = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 5, "sp
 LOOP: Json = {
     "decision": "Keep", "reason": "WithinBand", "message": "", "baseReplicas": 1, "targetReplicas": 3,
     "changes": [{"at": "2027-01-15T08:00:00Z", "kind": "Add", "reason": "SustainedQueue", "replicas": 3}],
-    "learned": {"pool": "h100-sxm-80gb-tp1", "tokenTimePercent": 125, "startupSeconds": 90}, "diagnosis": "Healthy",
+    "learned": {"pool": "h100-sxm-80gb-tp1", "tokenTimePercent": 125, "startupSeconds": 90},
+    "diagnosis": "NothingToChange",
 }  # fmt: skip
 BEFORE: Json = {"name": "h100-sxm-80gb-tp1", "maxSequences": 8, "drainSeconds": 120, "inputs": "i"}
 RETUNED: Json = {

@@ -214,7 +214,7 @@ def test_what_engines_reported_is_written_field_by_field() -> None:
 def test_the_live_loop_is_written_field_by_field() -> None:
     marks = tuple(ChangeRecord(EARLIER_POSIX + 0.9 + 60 * number, ChangeKind.MOVE, "R", 2) for number in range(300))
     learned = Learned("p", 1.254, 89.6, output_tokens=211.4)
-    loop = RebalancingReport("Keep", "R", "why", "do", 1, 2, marks, "the last", learned, "Healthy")
+    loop = RebalancingReport("Keep", "R", "why", "do", 1, 2, marks, "the last", learned, "NothingToChange")
     changes = [
         {"at": to_rfc3339(mark.at), "kind": "Move", "reason": "R", "replicas": 2} for mark in marks[-MAX_CHANGES:]
     ]
@@ -222,7 +222,7 @@ def test_the_live_loop_is_written_field_by_field() -> None:
         "decision": "Keep",
         "reason": "R",
         "message": "why",
-        "diagnosis": "Healthy",
+        "diagnosis": "NothingToChange",
         "proposal": "do",
         "baseReplicas": 1,
         "targetReplicas": 2,

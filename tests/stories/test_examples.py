@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from plimsoll.cli.main import cli
 from scripts import update_goldens
-from scripts.update_goldens import EXAMPLES, ROOT, STORIES, WORDS_OF_THE_CONSOLE, goldens, main
+from scripts.update_goldens import EXAMPLES, ROOT, STATES, STORIES, WORDS_OF_THE_CONSOLE, goldens, main
 
 FOLDERS = sorted(path.parent for path in EXAMPLES.glob("*/deployment.yaml"))
 
@@ -49,7 +49,7 @@ def test_the_script_finds_a_stale_file_and_nothing_else(
 
 
 def test_no_expected_file_is_left_over_and_no_story_is_without_one(written: Mapping[Path, str]) -> None:
-    on_disk = {WORDS_OF_THE_CONSOLE, *EXAMPLES.glob("*/expected/*"), *STORIES.glob("*/expected.yaml")}
+    on_disk = {WORDS_OF_THE_CONSOLE, STATES, *EXAMPLES.glob("*/expected/*"), *STORIES.glob("*/expected.yaml")}
     assert on_disk == set(written)
     assert {path.parent.name for path in STORIES.glob("*/fleet.yaml")} == {
         path.parent.name for path in written if path.name == "expected.yaml"

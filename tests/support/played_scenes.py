@@ -15,13 +15,17 @@ from plimsoll.domain.cluster.fleet import IgnoredNode
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.decisions.outcomes import Rejection
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.domain.public_words import ConditionReason, NodeReason, PriceDoubt, Reason
+from plimsoll.domain.public_words import ConditionReason, LiveTrouble, NodeReason, PriceDoubt, Reason
 from plimsoll.engines.vllm import metrics as vllm
 from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.rebalance.figures import LiveFigures
+from plimsoll.status.reading import Record
 from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
+from plimsoll.status.severity import Judged, state_of
+from plimsoll.status.signs import signs_of
+from plimsoll.status.writing import new_status
 from testbed.engine_counters import Counters
 from testbed.engine_metrics import Engine
 from testbed.engine_page import exposition
@@ -52,6 +56,9 @@ class Scene:
 
     Attributes:
         missing: replicas without a place.
+        trouble: what is wrong with a deployment that serves.
+        starts: a deployment starts.
+        is_over: a deployment needs more than its engine may use.
         problem: why the deployment cannot be planned.
         ignored: why nodes are left out, one for each of them.
         proposes: a change waits for approval.
@@ -72,6 +79,9 @@ class Scene:
     """
 
     missing: int = 0
+    trouble: LiveTrouble | None = None
+    starts: bool = False
+    is_over: bool = False
     problem: ConditionReason | None = None
     ignored: tuple[NodeReason, ...] = ()
     proposes: bool = False
@@ -92,20 +102,37 @@ class Scene:
 
     @property
     def reports(self) -> Mapping[ObjectKey, Report]:
-        """The reports of a pass: one deployment with pods, and where there is a problem, one that has it."""
+        """The reports of a pass: one deployment with pods, and one more for each thing that is wrong with another."""
         choice = _PLANNED.pools[0].choice
         assert choice is not None
         view = PoolView(_POOL, 1, 1, kv_tokens_reported=round(self.reported * choice.estimate.kv_capacity_tokens))
-        rejected = (Rejection(L4, choice.split, Reason.TOO_LITTLE_VRAM),)
+        rejected = (Rejection(L4, choice.split, Reason.GPUS_TAKEN, (("gpus", 1), ("free", 0))),)
         planned = replace(_PLANNED, missing=self.missing, rejections=rejected)
         live = RebalancingReport(
             "AddReplica", "KvPressure", "", proposal="One replica more." if self.proposes else None
         )
         found = {CHAT: Report(CHAT.name, 1, 1, planned, pools=(view,), rebalancing=live)}
-        if self.problem is None:
-            return found
-        problem = DeploymentProblem(self.problem, "", permanent=True)
-        return found | {ObjectKey("serving", "mail"): Report("mail", 1, 1, problem=problem)}
+        if self.problem is not None:
+            problem = DeploymentProblem(self.problem, "", permanent=self.problem is ConditionReason.INVALID_SPEC)
+            found[ObjectKey("serving", "mail")] = Report("mail", 1, 1, problem=problem)
+        if self.trouble is not None:
+            busy = replace(live, proposal=None, trouble=self.trouble)
+            found[ObjectKey("serving", "busy")] = Report("busy", 1, 1, _PLANNED, pools=(view,), rebalancing=busy)
+        if self.starts:
+            found[ObjectKey("serving", "slow")] = Report("slow", 1, 1, _PLANNED, pools=(PoolView(_POOL, 1, 0),))
+        if self.is_over:
+            wide = replace(choice, estimate=replace(choice.estimate, budget_bytes=1))
+            large = replace(_PLANNED, pools=(replace(_PLANNED.pools[0], choice=wide),))
+            found[ObjectKey("serving", "wide")] = Report("wide", 1, 1, large, pools=(view,))
+        return found
+
+    @property
+    def states(self) -> Mapping[ObjectKey, Judged]:
+        """The states that the statuses of these reports show."""
+        return {
+            key: state_of(signs_of(new_status(report, Record(), "2026-01-01T00:00:00Z"), {}))
+            for key, report in self.reports.items()
+        }
 
     @property
     def figures(self) -> LiveFigures:
@@ -219,6 +246,7 @@ class _Operator:
         metrics.show_fleet(replace(fleet(node("h", H100, 8, held=1)), ignored=ignored))
         metrics.show_prices(PriceRemark(doubt, L4, CapacityType.SPOT) for doubt in scene.doubts)
         metrics.show_cases(scene.reports)
+        metrics.show_states(scene.states)
         metrics.show_live({CHAT: scene.figures})
         record = FleetRecord(Decimal(3), Decimal(4), scene.missing, 0, Appraisal("search", 4.0, 3.0, 1), seconds=0.02)
         metrics.show_solving(record)

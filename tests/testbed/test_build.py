@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from testbed import binaries, cache
 from testbed.binaries import BuildFailed, build_command, ensure_binaries
 from testbed.go_toolchain import parse_go_version, required_go
-from testbed.versions import FAMILIES, HELM_DOCS_FAMILY, KUEUE_FAMILY, KWOK_STAGES
+from testbed.versions import FAMILIES, HELM_DOCS_FAMILY, KSTATUS_FAMILY, KUEUE_FAMILY, KWOK_STAGES
 
 PROGRAMS = [program.name for family in FAMILIES for program in family.programs]
 
@@ -57,6 +58,16 @@ def test_the_cache_key_changes_with_everything_that_changes_the_bytes() -> None:
     assert len(keys) == 4
 
 
+def test_the_cache_key_changes_with_the_source_of_a_program_of_our_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.copytree(cache.TOOLCHAIN / KSTATUS_FAMILY.name, tmp_path / KSTATUS_FAMILY.name)
+    monkeypatch.setattr(cache, "TOOLCHAIN", tmp_path)
+    before = cache.family_directory(KSTATUS_FAMILY)
+    (tmp_path / KSTATUS_FAMILY.name / "main.go").write_text("package main\n")
+    assert cache.family_directory(KSTATUS_FAMILY) != before
+
+
 def test_a_failed_build_shows_gos_words_and_leaves_no_binary(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own_cache: Path
 ) -> None:
@@ -82,7 +93,9 @@ def test_kubernetes_is_stamped_for_servers_and_clients() -> None:
     assert f"-X k8s.io/client-go/pkg/version.gitVersion=v{family.version}" in flags
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, KUEUE_FAMILY, HELM_DOCS_FAMILY], ids=lambda family: family.name)
+@pytest.mark.parametrize(
+    "family", [*FAMILIES, KUEUE_FAMILY, HELM_DOCS_FAMILY, KSTATUS_FAMILY], ids=lambda family: family.name
+)
 def test_pinned_versions_agree_with_the_module_files(family: object) -> None:
     module = (cache.TOOLCHAIN / getattr(family, "name") / "go.mod").read_text()  # noqa: B009
     version = getattr(family, "version")  # noqa: B009

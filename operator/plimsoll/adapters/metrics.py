@@ -11,13 +11,14 @@ from typing import Concatenate, ParamSpec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, Metric, start_http_server
 
 from plimsoll import __version__
-from plimsoll.adapters.series import OF_FIGURES, OF_REPORTS, ObjectSeries
+from plimsoll.adapters.series import OF_FIGURES, OF_REPORTS, OF_STATES, ObjectSeries
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.status.report import Report
+from plimsoll.status.severity import Judged
 
 
 class WholeRegistry(CollectorRegistry):
@@ -74,6 +75,8 @@ class Metrics:
         )
         self._objects = ObjectSeries(OF_REPORTS)
         self.registry.register(self._objects)
+        self._states = ObjectSeries(OF_STATES)
+        self.registry.register(self._states)
         self._live = ObjectSeries(OF_FIGURES)
         self.registry.register(self._live)
         self._bill = self._gauge(
@@ -160,6 +163,10 @@ class Metrics:
     def show_cases(self, reports: Mapping[ObjectKey, Report]) -> None:
         """Show every object as its report has it, from the next scrape on. ``reports`` must not change any more."""
         self._objects.objects = reports
+
+    def show_states(self, states: Mapping[ObjectKey, Judged]) -> None:
+        """Show the state of every object from the next scrape on. ``states`` must not change any more."""
+        self._states.objects = states
 
     def show_live(self, figures: Mapping[ObjectKey, LiveFigures]) -> None:
         """Show the live loop's figures from the next scrape on. ``figures`` must not change any more."""

@@ -22,6 +22,7 @@ from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.law.learning import CapacityReading
 from plimsoll.status.report import Report
+from plimsoll.status.severity import Judged
 
 T = TypeVar("T")
 
@@ -146,6 +147,16 @@ OF_REPORTS: tuple[ObjectMetric[Report], ...] = (
         "Predicted over reported KV tokens, less one: above 0 too much was promised.",
         ("pool",),
         _error,
+    ),
+)
+
+
+OF_STATES: tuple[ObjectMetric[Judged], ...] = (
+    ObjectMetric(
+        "plimsoll_deployment_state",
+        "1 for the state of an object, with its severity.",
+        ("state", "severity"),
+        lambda each: {(each.state.value, each.severity.name.lower()): 1},
     ),
 )
 

@@ -11,6 +11,7 @@ from aiohttp import web
 from plimsoll.console.guards import InCluster, Local, guard
 from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.guards.posts import LARGEST_FORM
+from plimsoll.console.pages.live import known_pressures
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
 from plimsoll.console.sessions import Session, Sessions
@@ -100,7 +101,8 @@ async def _visit(request: web.Request, session: Session, tools: Tools) -> Visit:
 
 def page_text(page: ConsolePage, visit: Visit, here: str) -> str:
     """Return the HTML of a page with its frame. ``here`` is the address that a live page is fetched from again."""
-    frame = frame_of(visit.world, visit.path, _MENU, counts_of(visit.world, visit.now), visit.now)
+    counts = counts_of(visit.world, visit.now, known_pressures(visit))
+    frame = frame_of(visit.world, visit.path, _MENU, counts, visit.now)
     return rendered(
         page.template,
         **page.values,

@@ -144,8 +144,7 @@ class Contest:
         return (
             f"{self.manager} set spec.replicas of Deployment {self.workload} to {self.wanted_by_them} "
             f"({counted(self.count, 'time')} within 10 minutes); Plimsoll wants {ours} and sets it back with growing "
-            "pauses. Remove what scales this Deployment, e.g. a HorizontalPodAutoscaler; scale the InferenceDeployment "
-            "instead."
+            "pauses."
         )
 
 

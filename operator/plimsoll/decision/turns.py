@@ -186,6 +186,7 @@ class LoopTurn:
             approved=standing.approved,
             answered=standing.answered,
             hints=self.hints,
+            trouble=None if self.decided is None else self.decided.trouble,
         )
 
     def _subjects(self) -> tuple[str, ...]:

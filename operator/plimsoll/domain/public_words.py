@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class ConditionType(StrEnum):
-    """The conditions of an InferenceDeployment, as kstatus defines them: the last two exist only while true."""
+    """The conditions of an InferenceDeployment, as kstatus defines them: the last three exist only while true."""
 
     READY = "Ready"
     PLANNED = "Planned"
@@ -17,6 +17,7 @@ class ConditionType(StrEnum):
     AVAILABLE = "Available"
     STALLED = "Stalled"
     RECONCILING = "Reconciling"
+    TROUBLED = "Troubled"
 
 
 class ConditionReason(StrEnum):
@@ -73,6 +74,23 @@ class ConditionReason(StrEnum):
 
 RESOLVING = (ConditionReason.RESOLVING_MODEL, ConditionReason.READING_VOLUMES, ConditionReason.READING_IMAGE)
 """Facts are being read, which takes a moment."""
+
+
+class LiveTrouble(StrEnum):
+    """Why a deployment that serves does so worse than asked: the reason of ``Troubled``."""
+
+    KV_BOUND = "KvBound"
+    BATCH_BOUND = "BatchBound"
+    DECODE_BOUND = "DecodeBound"
+    HOST_BOUND = "HostBound"
+    PREFILL_BOUND = "PrefillBound"
+    QUEUE_BOUND = "QueueBound"
+    PREEMPTION_STORM = "PreemptionStorm"
+    STUCK_REPLICA = "StuckReplica"
+    PAGE_LIVELOCK = "PageLivelock"
+    IMBALANCED = "Imbalanced"
+    PROMISE_MISSED = "PromiseMissed"
+    TOO_SLOW = "TooSlow"
 
 
 class EventReason(StrEnum):
@@ -195,6 +213,10 @@ class NodeReason(StrEnum):
     NO_DEVICES = "NoDevices"
     NOT_SUPPORTED = "NotSupported"
     UNREADABLE = "Unreadable"
+
+
+LEFT_OUT_ON_PURPOSE = (NodeReason.CORDONED, NodeReason.LEAVING)
+"""Reasons that somebody wants: no alert fires, and nobody has to do anything."""
 
 
 class PriceDoubt(StrEnum):

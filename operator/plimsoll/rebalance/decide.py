@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.decisions.proposals import Proposal, Share
+from plimsoll.domain.public_words import LiveTrouble
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Tenant, active, serving
 from plimsoll.placement.explain import nearest_sentence
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.diagnosis.diagnose import ABOUT_THE_PLACE, Diagnosis, DiagnosisKind, diagnose, diagnose_load
 from plimsoll.rebalance.diagnosis.judging import Judged, judged, without_promise
+from plimsoll.rebalance.diagnosis.trouble import trouble_of
 from plimsoll.rebalance.guard import held_back, under_way
 from plimsoll.rebalance.law.wishes import Wish
 from plimsoll.rebalance.places.elsewhere import elsewhere
@@ -153,17 +155,27 @@ class LoopResult:
     """A decision, and its destination if it is a change: ``proposal`` for people, ``answer`` for the plan.
 
     A change without a destination is decided in Recommend mode only, in which nothing is carried out. ``room`` is what
-    others could do for it; then ``proposal`` is that. ``memory`` is to be given to the next turn. ``kind`` and ``wish``
-    are what the decision comes from.
+    others could do for it; then ``proposal`` is that. ``memory`` is to be given to the next turn. ``kind``, ``cause``
+    and ``wish`` are what the decision comes from; no ``cause``: nothing was diagnosed.
     """
 
     decision: LoopDecision
     proposal: Proposal | None = None
     answer: Answer | None = None
     memory: LoopMemory = field(default_factory=LoopMemory)
-    kind: DiagnosisKind = DiagnosisKind.UNKNOWN
+    kind: DiagnosisKind = DiagnosisKind.NOT_DIAGNOSED
     wish: Wish | None = None
     room: AtOthers | None = None
+    cause: DecisionReason | None = None
+
+    @property
+    def trouble(self) -> LiveTrouble | None:
+        """The trouble that was diagnosed; None: there is none, or nothing was diagnosed."""
+        return None if self.cause is None else trouble_of(self.kind, self.cause)
+
+    def about(self, diagnosis: Diagnosis) -> LoopResult:
+        """The same, coming from a diagnosis."""
+        return replace(self, kind=diagnosis.kind, cause=diagnosis.reason)
 
 
 def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = REMEDIES) -> LoopResult:
@@ -189,13 +201,14 @@ def _decided(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) 
     situation = replace(situation, memory=look.memory)
     usual = diagnose(situation, look)
     diagnosis, memory = elsewhere(usual, situation, look, what_if)
-    found = LoopResult(Wait(diagnosis.reason, diagnosis.numbers), None, None, memory, diagnosis.kind, look.wish)
-    if diagnosis.kind is DiagnosisKind.UNKNOWN:
+    wait = Wait(diagnosis.reason, diagnosis.numbers)
+    found = LoopResult(wait, None, None, memory, wish=look.wish).about(diagnosis)
+    if diagnosis.kind is DiagnosisKind.NOT_DIAGNOSED:
         return found
     ask = Asking(situation, what_if)
     treated = _treated(found, diagnosis, ask, remedies)
     if diagnosis.kind is DiagnosisKind.CHEAPER_ELSEWHERE and treated.answer is None:
-        return _treated(replace(found, kind=usual.kind), usual, ask, remedies)
+        return _treated(found.about(usual), usual, ask, remedies)
     if diagnosis.kind not in ABOUT_THE_PLACE or _is_made(treated, situation):
         return treated
     return _scaled(found, _about_the_load(diagnosis, situation, look), ask, remedies) or treated
@@ -218,9 +231,9 @@ def _scaled(found: LoopResult, diagnosis: Diagnosis, ask: Asking, remedies: Sequ
 
     It comes before a move that waits for people or for a bound: requests wait while nobody decides.
     """
-    if diagnosis.kind is DiagnosisKind.UNKNOWN:
+    if diagnosis.kind is DiagnosisKind.NOT_DIAGNOSED:
         return None
-    scaled = _treated(replace(found, kind=diagnosis.kind), diagnosis, ask, remedies)
+    scaled = _treated(found.about(diagnosis), diagnosis, ask, remedies)
     is_found = isinstance(scaled.decision, AddReplica | RemoveReplica) and scaled.answer is not None
     return scaled if is_found else None
 

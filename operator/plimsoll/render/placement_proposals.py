@@ -14,12 +14,13 @@ from plimsoll.domain.decisions.proposals import Change as OthersChange
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.kubernetes_names import API_VERSION, GROUP, KIND, PROPOSAL_KIND, ObjectKey
 from plimsoll.domain.requests.workload import Manifest
-from plimsoll.domain.units import format_price, to_rfc3339
+from plimsoll.domain.units import counted, format_price, to_rfc3339
+from plimsoll.placement.demands.failed_moves import settings_words
 from plimsoll.placement.demands.pools import Decision, PlannedPool
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.rebalance.inbox import LIFE_SECONDS, Standing, targets
-from plimsoll.rebalance.state.decisions import LoopDecision, RemoveReplica
+from plimsoll.rebalance.state.decisions import AddReplica, LoopDecision, RemoveReplica, Retune
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.names import CAPACITY_WORDS, deployment_labels, stages
 from plimsoll.render.proposal_words import proposal_sentence
@@ -73,7 +74,7 @@ def placement_proposal(owner: Owner, found: Found, fleet: Fleet, now: float) -> 
         "id": found.id,
         "generation": owner.generation,
         "change": type(found.decision).__name__,
-        "summary": f"{_words(now_runs)} -> {_words(then_runs)}"[:LONGEST_SUMMARY],
+        "summary": f"{_title(found.decision, now_runs, then_runs)}, {_price_words(*bills)}"[:LONGEST_SUMMARY],
         "reason": found.decision.reason.value,
         "message": _message(found, owner.key.namespace)[:LONGEST_MESSAGE],
         "figures": [{"name": name, "value": str(value)[:LONGEST_TEXT]} for name, value in _figures(found)],
@@ -137,9 +138,38 @@ def _figures(found: Found) -> Iterator[tuple[str, int | str]]:
     yield from found.decision.numbers
 
 
-def _words(pools: Iterable[PlannedPool]) -> str:
-    """Return what runs in a few words."""
-    return ", ".join(f"{pool.replicas} on {place_words(pool.gpu_type, pool.split)}" for pool in pools) or "nothing"
+def _title(decision: LoopDecision, before: Iterable[PlannedPool], after: Iterable[PlannedPool]) -> str:
+    """Return what a proposal changes, as somebody would say it: ``add 1 replica on l4-24gb x 1``."""
+    now, then = _replicas_by_place(before), _replicas_by_place(after)
+    match decision:
+        case AddReplica(count=count):
+            return f"add {counted(count, 'replica')} on {_and(then - now)}"
+        case RemoveReplica(count=count):
+            return f"remove {counted(count, 'replica')} on {_and(now - then)}"
+        case Retune(limits=limits):
+            return f"set {settings_words(limits)} on {_and(then)}"
+        case _:
+            moved = then - now or then
+            return f"move {counted(moved.total(), 'replica')} to {_and(moved)}"
+
+
+def _replicas_by_place(pools: Iterable[PlannedPool]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for pool in pools:
+        found[place_words(pool.gpu_type, pool.split)] += pool.replicas
+    return found
+
+
+def _and(places: Iterable[str]) -> str:
+    return " and ".join(places) or "no GPU"
+
+
+def _price_words(before: Decimal | None, after: Decimal | None) -> str:
+    """Return the difference of the bill, with its sign."""
+    if before is None or after is None:
+        return "price unknown"
+    change = after - before
+    return f"{'+' if change > 0 else '-'}${format_price(abs(change))}/h" if change else "same price"
 
 
 def _place(pool: PlannedPool) -> dict[str, Any]:

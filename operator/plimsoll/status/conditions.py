@@ -1,7 +1,7 @@
-"""Conditions as kstatus defines them: Ready is the summary; Reconciling and Stalled exist only when true.
+"""Conditions as kstatus defines them: Ready is the summary; Reconciling, Stalled and Troubled exist only when true.
 
-The questions in order: is there a plan (Planned), do the pods have nodes (Placed), do they serve (Available). Of each
-failed start the condition names what helps, so that nobody has to look it up.
+The questions in order: is there a plan (Planned), do the pods have nodes (Placed), do they serve (Available), and do
+they serve as well as asked (Troubled). Each names what helps, so that nobody has to look it up.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from plimsoll.domain.engines.failures import StartFailure
-from plimsoll.domain.public_words import NODE_LACKS, PublicWord, Reason
+from plimsoll.domain.public_words import NODE_LACKS, LiveTrouble, PublicWord, Reason
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
 from plimsoll.domain.units import agreed, counted, counted_of, to_rfc3339
@@ -29,6 +28,7 @@ from plimsoll.placement.explain import (
     remedy_sentence,
 )
 from plimsoll.status.report import PoolView, Report
+from plimsoll.status.what_helps import why_and_help
 
 CRASH_RESTARTS = 1
 """From this many restarts a failed start counts as stalled: the same arguments will fail again."""
@@ -44,12 +44,23 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class StatedCondition:
-    """One condition without its time; ``status`` is True, False or Unknown."""
+    """One condition without its time; ``status`` is True, False or Unknown.
+
+    ``helps`` is what helps, if more is known of it than the reason says. ``afterwards`` ends the message.
+    """
 
     status: str
     reason: PublicWord
     message: str
     stalled: bool = False
+    helps: str = ""
+    afterwards: str = ""
+
+    @property
+    def words(self) -> str:
+        """The whole message: why, what helps, and what else is to be said."""
+        said = why_and_help(self.reason, self.message, self.helps)
+        return f"{said} {self.afterwards}" if self.afterwards else said
 
 
 def conditions(report: Report, earlier: Mapping[str, Since], now: str) -> list[dict[str, Any]]:
@@ -61,15 +72,23 @@ def conditions(report: Report, earlier: Mapping[str, Since], now: str) -> list[d
         now: RFC 3339.
     """
     planned, placed, available = _planned(report), _placed(report), _available(report, now)
-    planned = replace(planned, message=planned.message + _taken_back(report, now))
+    planned = replace(planned, afterwards=_taken_back(report, now))
     ready = _ready(report, planned, placed, available)
     verdicts = {Kind.READY: ready, Kind.PLANNED: planned, Kind.PLACED: placed, Kind.AVAILABLE: available}
     stalled = next((verdict for verdict in (planned, placed, available) if verdict.stalled), None)
+    troubled = _troubled(report)
     if stalled is not None:
-        verdicts[Kind.STALLED] = StatedCondition("True", stalled.reason, stalled.message)
-    elif ready.status != "True" and not report.suspended:
-        verdicts[Kind.RECONCILING] = StatedCondition("True", ready.reason, ready.message)
+        verdicts[Kind.STALLED] = replace(stalled, status="True")
+    elif ready.status != "True":
+        verdicts[Kind.RECONCILING] = replace(ready, status="True")
+    if troubled is not None:
+        verdicts[Kind.TROUBLED] = troubled
     return [_condition(kind, verdict, earlier.get(kind), report.generation, now) for kind, verdict in verdicts.items()]
+
+
+def planned_sentence(report: Report) -> str:
+    """Return what the condition ``Planned`` says: why, and what helps."""
+    return _planned(report).words
 
 
 def _condition(kind: Kind, verdict: StatedCondition, before: Since | None, generation: int, now: str) -> dict[str, Any]:
@@ -79,8 +98,12 @@ def _condition(kind: Kind, verdict: StatedCondition, before: Since | None, gener
         "observed_generation": generation,
         "last_transition_time": before.at if before is not None and before.status == verdict.status else now,
         "reason": str(verdict.reason),
-        "message": verdict.message,
+        "message": verdict.words,
     }
+
+
+_AT_REST = "spec.suspend is true: nothing is planned or changed."
+_EMPTY = "spec.replicas is 0, so no replica runs. What starts one: spec.replicas."
 
 
 def _planned(report: Report) -> StatedCondition:
@@ -94,10 +117,10 @@ def _planned(report: Report) -> StatedCondition:
     if report.name_conflict:
         return StatedCondition("False", Why.NAME_CONFLICT, report.name_conflict, stalled=True)
     decision = report.decision
-    if decision is None:
-        return StatedCondition("Unknown", Why.PENDING, "Waiting for the planner.")
     if report.suspended:
-        return StatedCondition("Unknown", Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
+        return StatedCondition("Unknown", Why.SUSPENDED, _AT_REST)
+    if decision is None:
+        return StatedCondition("Unknown", Why.PENDING, "The planner has not come to this object yet.")
     if decision.change_blocked:
         return _unplaced(
             report,
@@ -139,12 +162,11 @@ def _unplaced(report: Report, decision: Decision, waiting_reason: Why, opening: 
     nearest = nearest_sentence(decision.rejections)
     alone = one_node_sentence(decision.rejections)
     closest = (f"Nearest: {nearest}. " if nearest else "") + (f"{alone} " if alone else "")
-    remedy = f"To make it fit: {advice}." if advice else "No single change makes it fit."
     reason = waiting_reason if waits else Why.NO_GPU_FITS
     unused = f"{report.left_out} " if report.left_out else ""
     coming = f"{report.coming} " if report.coming else ""
     stalled = not (waits or report.coming)
-    return StatedCondition("False", reason, f"{opening}{closest}{unused}{coming}{remedy}", stalled=stalled)
+    return StatedCondition("False", reason, f"{opening}{closest}{unused}{coming}", stalled=stalled, helps=advice)
 
 
 def _placed(report: Report) -> StatedCondition:
@@ -250,11 +272,11 @@ def _available(report: Report, now: str) -> StatedCondition:
         return StatedCondition(
             "True" if ready else "False",
             cause.reason,
-            " ".join([*said, _help_sentence(cause.reason)]),
+            " ".join(said),
             stalled=failed.restarts >= CRASH_RESTARTS and (ready == 0 or failed.updating),
         )
     if report.replicas == 0:
-        return StatedCondition("False", Why.SCALED_TO_ZERO, report.asleep or "spec.replicas is 0.")
+        return StatedCondition("False", Why.SCALED_TO_ZERO, report.asleep or _EMPTY)
     if ready and any(view.updating for view in views):
         return StatedCondition(
             "True",
@@ -298,8 +320,7 @@ def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> Stat
     what_then = (
         f"The change is taken back at {to_rfc3339(retune)} unless they serve by then."
         if retune is not None and is_undone
-        else "The change is not taken back by itself: mend what is named here, or change the spec."
-        + ("" if view.failure is None else f" {_help_sentence(view.failure.reason)}")
+        else "The change is not taken back by itself."
     )
     return StatedCondition(
         "True",
@@ -325,7 +346,7 @@ def _late_words(pool: Pool) -> str:
     where = place_words(pool.gpu_type, pool.split)
     return (
         f"The replicas on {where} do not serve in time ({_delay_words(pool.delay)}). The previous replicas serve on, "
-        "but the spec does not allow their placement any more: mend the new placement, or change the spec."
+        "but the spec does not allow their placement any more."
     )
 
 
@@ -343,13 +364,13 @@ def _taken_back(report: Report, now: str) -> str:
     last = standing[-1]
     if last.is_of_settings:
         return (
-            f" A change of {place_words(*last.place)} to "
+            f"A change of {place_words(*last.place)} to "
             f"{settings_words(last.limits)} was taken back at {to_rfc3339(last.at)} "
             f"({_delay_words(last.delay)}). The settings are not changed there again before "
             f"{to_rfc3339(last.until)}."
         )
     return (
-        f" A move to {place_words(*last.place)} was taken back at {to_rfc3339(last.at)} ({_delay_words(last.delay)}). "
+        f"A move to {place_words(*last.place)} was taken back at {to_rfc3339(last.at)} ({_delay_words(last.delay)}). "
         f"It is not moved there again before {to_rfc3339(last.until)}."
     )
 
@@ -359,68 +380,60 @@ def _ready(
 ) -> StatedCondition:
     """True when all wanted replicas serve. Otherwise the first question without a yes gives the reason."""
     if report.suspended:
-        return StatedCondition(available.status, Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
+        stalled = next((verdict for verdict in (planned, placed, available) if verdict.stalled), None)
+        return _at_rest(report) if stalled is None else replace(stalled, status="False")
     if report.replicas == 0 and planned.status == "True":
         if report.refused and any(view.pods for view in report.pools):
-            return StatedCondition("False", placed.reason, placed.message)
-        message = report.asleep or "spec.replicas is 0; nothing is to be served."
-        return StatedCondition("True", Why.SCALED_TO_ZERO, message)
+            return replace(placed, status="False")
+        return StatedCondition("True", Why.SCALED_TO_ZERO, report.asleep or _EMPTY)
     if planned.status != "True":
-        return StatedCondition(planned.status, planned.reason, planned.message)
+        return planned
     if available.status != "True" and available.reason not in (
         Why.ENGINES_STARTING,
         Why.NO_REPLICA_SERVES,
     ):
-        return StatedCondition("False", available.reason, available.message)
+        return replace(available, status="False")
     if placed.status != "True":
-        return StatedCondition("False", placed.reason, placed.message)
+        return replace(placed, status="False")
     if available.reason != Why.ALL_REPLICAS_SERVE:
-        return StatedCondition("False", available.reason, available.message)
+        return replace(available, status="False")
     return StatedCondition("True", Why.SERVING, available.message)
+
+
+def _at_rest(report: Report) -> StatedCondition:
+    """The verdict while nothing is changed: that is what was asked for, with pods or without any."""
+    ready = sum(view.ready for view in report.pools)
+    runs = "No replica serves." if not ready else f"{counted(ready, 'replica')} {agreed(ready, 'serves', 'serve')} on."
+    return StatedCondition("True", Why.SUSPENDED, f"{_AT_REST} {runs}")
+
+
+def _troubled(report: Report) -> StatedCondition | None:
+    """The verdict about what serves and does so worse than asked, as the live loop diagnosed it; None: it does not."""
+    live = report.rebalancing
+    if live is None or live.trouble is None or not any(view.ready for view in report.pools):
+        return None
+    return StatedCondition("True", live.trouble, f"{_TROUBLE_WORDS[live.trouble]} {live.message}")
+
+
+_TROUBLE_WORDS: Mapping[LiveTrouble, str] = MappingProxyType(
+    {
+        LiveTrouble.KV_BOUND: "The KV cache limits how many requests are served, and more come.",
+        LiveTrouble.BATCH_BOUND: "The engines' own limit of requests at the same time is reached, and more come.",
+        LiveTrouble.DECODE_BOUND: "More requests come than are served with the promised time per token.",
+        LiveTrouble.HOST_BOUND: "More requests come than are served: the host takes most of the time per token.",
+        LiveTrouble.PREFILL_BOUND: "More requests come than are served with the promised time to the first token.",
+        LiveTrouble.QUEUE_BOUND: "Requests wait, and what limits the replicas is not known.",
+        LiveTrouble.PREEMPTION_STORM: "Requests lose their KV cache to others and are computed again.",
+        LiveTrouble.STUCK_REPLICA: "A replica does not get ready, or has a queue and answers nothing.",
+        LiveTrouble.PAGE_LIVELOCK: "Engines answer nothing although requests wait and the KV cache has room.",
+        LiveTrouble.IMBALANCED: "Requests wait at one replica or rank while the others have room.",
+        LiveTrouble.PROMISE_MISSED: "The measured times miss the promise.",
+        LiveTrouble.TOO_SLOW: "The promise is out of reach on these GPUs.",
+    }
+)
 
 
 def _active_views(report: Report) -> list[PoolView]:
     if report.decision is None:
         return []
     return [report.view(pool.name) for pool in active(report.decision.pools)]
-
-
-_LARGER = "force a larger tensor-parallel degree with spec.overrides, and report the error of the estimate"
-
-_WHAT_HELPS: Mapping[StartFailure, str] = MappingProxyType(
-    {
-        StartFailure.WEIGHTS_TOO_LARGE: _LARGER,
-        StartFailure.NO_KV_CACHE: _LARGER,
-        StartFailure.KV_CACHE_TOO_SMALL: "lower spec.contextLength, or force a larger tensor-parallel degree with "
-        "spec.overrides",
-        StartFailure.MEMORY_HELD_BY_OTHERS: "find the process that holds memory of the GPU (nvidia-smi on the node)",
-        StartFailure.MAMBA_BLOCKS: "lower spec.concurrency, or set spec.engine.maxSequences",
-        StartFailure.OUT_OF_MEMORY: "lower spec.engine.gpuMemoryUtilizationPercent or spec.engine.maxBatchedTokens",
-        StartFailure.OPTIONS_REFUSED: "correct the field, or the entry of spec.engine.extraArgs, that is named here",
-        StartFailure.HEADS_NOT_DIVISIBLE: "remove spec.overrides, or choose a degree by which the heads divide",
-        StartFailure.UNSUPPORTED_GPU: "choose another spec.precision, or other GPUs in spec.gpu",
-        StartFailure.GPU_TOO_OLD: "name an image that is built for this GPU in spec.engine.image, or other GPUs in "
-        "spec.gpu",
-        StartFailure.WRONG_PLATFORM: "name the image's platforms in spec.engine.platforms, or another image in "
-        "spec.engine.image",
-        StartFailure.DRIVER_TOO_OLD: "update the NVIDIA driver of the node",
-        StartFailure.GPU_UNUSABLE: "look at the GPU (nvidia-smi and dmesg on the node), and cordon the node",
-        StartFailure.GPU_NOT_IN_CONTAINER: "name the RuntimeClass for GPUs in spec.podTemplate.runtimeClassName "
-        "(kubectl get runtimeclass), or mend the container runtime of the node",
-        StartFailure.HOST_MEMORY: "raise spec.podTemplate.resources.limits.memory",
-        StartFailure.MODEL: "name a Secret with a token that may read the model in spec.model.tokenSecretRef, correct "
-        "spec.model.name, or let the pods reach the Hub",
-        StartFailure.DISK_FULL: "name a larger claim in spec.podTemplate.modelCache.claimName, raise its sizeLimit, or "
-        "free the disk of the node",
-        StartFailure.NOT_WRITABLE: "mount a volume at that path with spec.podTemplate.volumes and volumeMounts, or set "
-        "the variable that names the folder",
-        StartFailure.IMAGE: "correct spec.engine.image or spec.podTemplate.imagePullSecrets",
-        StartFailure.CONFIGURATION: "create the object that the container refers to",
-        StartFailure.UNKNOWN: "read the log of the pod",
-    }
-)
-"""By the reason of the failure. docs/reasons.md says the same at more length."""
-
-
-def _help_sentence(reason: StartFailure) -> str:
-    return f"What helps: {_WHAT_HELPS[reason]}."

@@ -81,6 +81,7 @@ REBALANCING = Form(
     approved=unless("approved", usual=False),
     answered=ANSWERED,
     hints=listed("hints"),
+    unkept=("trouble",),
 )
 
 

@@ -8,7 +8,7 @@ from plimsoll.domain.decisions.observations import Seen
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.models.model import ModelFacts
-from plimsoll.domain.public_words import PublicWord
+from plimsoll.domain.public_words import LiveTrouble, PublicWord
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.placement.demands.clocks import MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import FailedMove
@@ -73,7 +73,10 @@ class DeploymentProblem:
 
 @dataclass(frozen=True, slots=True)
 class RebalancingReport:
-    """The live loop's decision, already in words, its changes, and what it learned."""
+    """The live loop's decision, already in words, its changes, and what it learned.
+
+    ``trouble`` is what is wrong while the deployment serves; None: nothing is, or nothing was diagnosed.
+    """
 
     decision: str
     reason: str
@@ -89,6 +92,7 @@ class RebalancingReport:
     approved: bool = False
     answered: AnsweredProposals = field(default_factory=AnsweredProposals)
     hints: tuple[str, ...] = ()
+    trouble: LiveTrouble | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def _proposal_columns() -> list[Schema]:
     state = STATE_LABEL.replace(".", "\\.")
     return [
         column("Deployment", "string", ".deployment", "The deployment."),
-        column("Change", "string", ".summary", "Before and after."),
+        column("Change", "string", ".summary", "What changes, and its price."),
         column("Reason", "string", ".reason", "The reason."),
         column("$/h", "string", ".bill.summary", "US dollars per hour, before and after."),
         column("State", "string", f".metadata.labels.{state}", "Open, Approved or Rejected."),

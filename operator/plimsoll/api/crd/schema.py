@@ -46,7 +46,8 @@ UNSEEN: Schema = {
             "type": kind.value,
             "status": status,
             "reason": ConditionReason.PENDING.value,
-            "message": "Waiting for the operator.",
+            "message": "The operator has not seen this object yet. What helps: wait a moment; if this stays, look "
+            "whether the operator runs.",
             "lastTransitionTime": "1970-01-01T00:00:00Z",
         }
         for kind, status in ((ConditionType.READY, "Unknown"), (ConditionType.RECONCILING, "True"))
@@ -120,10 +121,13 @@ def root_schema() -> Schema:
 
 def _printer_columns() -> list[Schema]:
     """Return the columns of ``kubectl get``: the results first; with ``-o wide`` also the inputs."""
-    ready = '.status.conditions[?(@.type=="Ready")]'
+    ready, troubled = (
+        f'.status.conditions[?(@.type=="{kind}")]' for kind in (ConditionType.READY, ConditionType.TROUBLED)
+    )
     return [
         column("Ready", "string", f"{ready}.status", "Whether the model is served as asked."),
         column("Reason", "string", f"{ready}.reason", "Why it is, or is not."),
+        column("Trouble", "string", f"{troubled}.reason", "What is wrong while it serves; empty if nothing is."),
         column("Model", "string", ".spec.model.name", "The model."),
         column("GPU", "string", ".status.placement.gpuType", "Chosen GPU type."),
         column("TP", "integer", ".status.placement.tensorParallel", "Chosen tensor-parallel degree."),
@@ -145,6 +149,10 @@ def _printer_columns() -> list[Schema]:
         column("$/h", "string", ".status.placement.hourlyPrice", "US dollars per hour of all replicas.", wide=True),
         column("URL", "string", ".status.url", "Base URL of the OpenAI API, inside the cluster.", wide=True),
     ]
+
+
+def _condition_path(kind: ConditionType) -> str:
+    return f'.status.conditions[?(@.type=="{kind}")]'
 
 
 def column(name: str, kind: str, path: str, description: str, *, wide: bool = False) -> Schema:

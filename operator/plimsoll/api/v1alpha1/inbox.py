@@ -128,7 +128,9 @@ class ProposalContent(ApiModel):
         description="Generation of the spec that the proposal is for."
     )
     change: Word = Field(description="AddReplica, RemoveReplica, Retune or Move.")
-    summary: Annotated[str, Field(max_length=512)] = Field(description="Before and after in one line.")
+    summary: Annotated[str, Field(max_length=512)] = Field(
+        description="What changes and its price, in one line: add 1 replica on l4-24gb x 1, +$0.70/h."
+    )
     reason: Word = Field(description="Reason, as one CamelCase word for programs.")
     message: Annotated[str, Field(max_length=4096)] = Field(description="Reason with its figures, as text for people.")
     figures: list[ProposedFigure] = Field(

@@ -312,6 +312,7 @@ class Passes:
             return
         self.metrics.show_fleet(snapshot.fleet)
         self.metrics.show_cases(snapshot.reports)
+        self.metrics.show_states(snapshot.states)
         self.shown = snapshot
 
     def _due(self, outcomes: Outcomes, now: float) -> Iterator[float]:

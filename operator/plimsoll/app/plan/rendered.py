@@ -27,6 +27,8 @@ from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.placement.extra_pods import Replacements
 from plimsoll.status.reading import Record
 from plimsoll.status.report import Report
+from plimsoll.status.severity import Judged, state_of
+from plimsoll.status.signs import signs_of
 from plimsoll.status.writing import document_of, new_status
 
 UNWRITTEN_SECONDS = 120.0
@@ -43,6 +45,7 @@ class Desired:
         report: what the status is made from.
         manifests: the objects of its pools.
         new_status: the status; None: there is none.
+        judged: the state that this status shows; None: there is none.
         outbox: what is to be written about proposals and approvals.
     """
 
@@ -51,6 +54,7 @@ class Desired:
     report: Report | None = None
     manifests: tuple[Manifest, ...] = ()
     new_status: Mapping[str, Any] | None = None
+    judged: Judged | None = None
     outbox: ProposalWrites = field(default_factory=ProposalWrites)
 
     @property
@@ -122,15 +126,15 @@ class Rendered:
         if known is not None and known.desired.body is body and self._now < known.until and known.facts == facts:
             desired = known.desired
             if desired.outcome is not outcome:
-                desired = Desired(body, outcome, desired.report, desired.manifests, desired.new_status)
+                desired = Desired(body, outcome, desired.report, desired.manifests, desired.new_status, desired.judged)
                 known = _Last(known.facts, desired, known.until)
             self._kept.put(outcome.uid, known)
             return desired
         report = report_of(outcome, self._now)
         manifests = self._manifests(outcome)
-        status = document_of(new_status(report, outcome.deployment.record, to_rfc3339(self._now)))
+        status, judged = self._status(body, report, outcome.deployment.record)
         is_written = status == body.get("status")
-        desired = Desired(body, outcome, report, manifests, body.get("status") if is_written else status)
+        desired = Desired(body, outcome, report, manifests, body.get("status") if is_written else status, judged)
         until = math.inf if is_written else self._now + UNWRITTEN_SECONDS
         self._kept.put(outcome.uid, _Last(facts, desired, until))
         return desired
@@ -138,8 +142,13 @@ class Rendered:
     def problem_alone(self, body: Body, outcome: Outcome) -> Desired:
         """Return what is to be written if the earlier status is of no use: the problem alone."""
         report = report_of(outcome, self._now)
-        status = document_of(new_status(report, Record(), to_rfc3339(self._now)))
-        return Desired(body, outcome, report, new_status=status)
+        status, judged = self._status(body, report, Record())
+        return Desired(body, outcome, report, new_status=status, judged=judged)
+
+    def _status(self, body: Body, report: Report, record: Record) -> tuple[dict[str, Any], Judged]:
+        """Return the status after a report, and the state that it shows."""
+        status = new_status(report, record, to_rfc3339(self._now))
+        return document_of(status), state_of(signs_of(status, body["metadata"]))
 
     def _manifests(self, outcome: Outcome) -> tuple[Manifest, ...]:
         """Return the last manifests if spec, pools and the image's platforms are the same; else make them."""

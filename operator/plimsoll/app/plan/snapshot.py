@@ -13,6 +13,7 @@ from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.status.report import Report
+from plimsoll.status.severity import Judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,8 @@ class Snapshot:
     """The fleet that one pass saw and the decisions that it made.
 
     ``at`` is the time of the pass in POSIX seconds. ``reports`` has one report for each InferenceDeployment, also for
-    those with a fault. ``proposals`` are changes that were found and not made, each with the object it is about.
-    ``record`` is what the plan does for all of them together.
+    those with a fault, and ``states`` the state that its status shows. ``proposals`` are changes that were found and
+    not made, each with the object it is about. ``record`` is what the plan does for all of them together.
     """
 
     at: float
@@ -29,6 +30,7 @@ class Snapshot:
     reports: Mapping[ObjectKey, Report]
     proposals: tuple[tuple[ObjectKey, Proposal], ...] = ()
     record: FleetRecord = field(default_factory=FleetRecord)
+    states: Mapping[ObjectKey, Judged] = field(default_factory=lambda: MappingProxyType({}))
 
     def says_the_same(self, other: Snapshot) -> bool:
         """Whether only the time and the record differ: after a decision the bill before it is another one."""
@@ -40,7 +42,8 @@ def snapshot_of(desired: Iterable[Desired], fleet: Fleet, at: float, record: Fle
     desired = list(desired)
     reports = {each.key: each.report for each in desired if each.report is not None}
     proposals = (pair for each in desired for pair in _proposals(each.outcome))
-    return Snapshot(at, fleet, MappingProxyType(reports), tuple(proposals), record)
+    states = {each.key: each.judged for each in desired if each.judged is not None}
+    return Snapshot(at, fleet, MappingProxyType(reports), tuple(proposals), record, states=MappingProxyType(states))
 
 
 def _proposals(outcome: Outcome) -> Iterator[tuple[ObjectKey, Proposal]]:

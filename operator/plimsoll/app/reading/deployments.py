@@ -154,7 +154,8 @@ class DeploymentReader:
         Raises:
             PlimsollError: the object asks for something that is refused.
         """
-        found.resource = resource = self.memo.resource(body, parse_inference_deployment)
+        parse = partial(parse_inference_deployment, gpu_names=self.gpu_names)
+        found.resource = resource = self.memo.resource(body, parse)
         spec, namespace = resource.spec, bare.key.namespace
         check_without_model(spec)
         check_pod_policy(spec, self.pod_policy, namespace)

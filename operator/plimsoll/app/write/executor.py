@@ -30,6 +30,7 @@ from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
+from plimsoll.status.what_helps import WHAT_HELPS_MARK
 from plimsoll.status.workload_trust import controller_of, is_adoptable, is_of_namesake, record_doubt
 
 REMOVED_SECONDS = 5.0
@@ -333,5 +334,18 @@ def _event(owner: Body, note: Note) -> Manifest:
             "namespace": head["namespace"],
             "uid": head["uid"],
         },
-        "note": note.message[:1024],
+        "note": _cut(note.message),
     }
+
+
+LONGEST_NOTE = 1024
+"""The most characters of an event's note, by the API."""
+
+
+def _cut(message: str) -> str:
+    """Shorten a message to what an event may hold. What helps stays, and why is cut."""
+    why, mark, helps = message.rpartition(WHAT_HELPS_MARK)
+    ending = f"... {mark}{helps}"
+    if len(message) <= LONGEST_NOTE or not mark or len(ending) > LONGEST_NOTE:
+        return message[:LONGEST_NOTE]
+    return f"{why[: LONGEST_NOTE - len(ending)]}{ending}"

@@ -1,34 +1,36 @@
-"""Events of one pass: decisions, not heartbeats."""
+"""Events of one pass: decisions, not heartbeats. Each says why; each warning says what helps."""
 
 from __future__ import annotations
 
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.write.executor import Note
-from plimsoll.domain.public_words import ConditionType, EventReason
-from plimsoll.domain.units import agreed, counted, to_rfc3339
+from plimsoll.domain.public_words import ConditionType, EventReason, PublicWord
+from plimsoll.domain.units import counted, to_rfc3339
 from plimsoll.placement.demands.failed_moves import FailedMove, settings_words, subject_of
 from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
-from plimsoll.placement.explain import place_words
+from plimsoll.placement.explain import estimate_sentence, place_words
+from plimsoll.status.conditions import planned_sentence
+from plimsoll.status.what_helps import WHAT_HELPS, why_and_help
 
 
 def notes_of(desired: Desired) -> list[Note]:
     """Events for what was decided in this pass: decisions, not heartbeats."""
     outcome = desired.outcome
     if outcome.problem is not None:
-        return (
-            [Note(outcome.problem.reason, outcome.problem.message, warning=True)] if outcome.problem.permanent else []
-        )
+        return [warning(outcome.problem.reason, outcome.problem.message)] if outcome.problem.permanent else []
     decision = outcome.decision
     if decision is None:
         return []
     before = {pool.name: pool for pool in outcome.deployment.placed.pools}
-    notes = [Note(EventReason.PLACEMENT_DECIDED, _opened(pool)) for pool in decision.pools if pool.name not in before]
+    opened = (pool for pool in decision.pools if pool.name not in before and pool.replicas)
+    notes = [Note(EventReason.PLACEMENT_DECIDED, _opened(pool)) for pool in opened]
     gone = (name for name in sorted(before) if not _has(decision, name))
-    notes += [Note(EventReason.PLACEMENT_RETIRED, f"Pool {name} is gone.") for name in gone]
+    notes += [Note(EventReason.PLACEMENT_RETIRED, f"Pool {name} is gone: {_successors(decision)}.") for name in gone]
     if decision.missing or decision.change_blocked:
         planned = outcome.deployment.record.condition(ConditionType.PLANNED)
         if planned is None or planned.status != "False":
-            notes.append(Note(EventReason.PLACEMENT_IMPOSSIBLE, _without_place(decision), warning=True))
+            assert desired.report is not None  # noqa: S101 - each decision has its report
+            notes.append(Note(EventReason.PLACEMENT_IMPOSSIBLE, planned_sentence(desired.report), warning=True))
     failed = {} if desired.report is None else {subject_of(each): each for each in desired.report.failed_moves}
     notes += [_rolled_back(failed.get(subject_of(each)), decision) for each in decision.rolled_back]
     if outcome.turn is not None and outcome.turn.acted:
@@ -37,11 +39,22 @@ def notes_of(desired: Desired) -> list[Note]:
     return notes
 
 
-def _without_place(decision: Decision) -> str:
-    if not decision.missing:
-        return "The last change has no place yet. The previous placement keeps serving."
-    missing = decision.missing
-    return f"{counted(missing, 'replica')} {agreed(missing, 'has', 'have')} no place."
+def warning(reason: PublicWord, why: str, cause: PublicWord | str = "", helps: str = "") -> Note:
+    """Return an event about what somebody may have to mend: why, and what helps.
+
+    Args:
+        reason: the reason of the event.
+        why: a sentence.
+        cause: the reason by which what helps is known; the event's own if it is empty.
+        helps: what helps if the cause is none of the public words.
+    """
+    known = WHAT_HELPS.get(cause or reason)
+    return Note(reason, why_and_help(cause or reason, why, known or helps), warning=True)
+
+
+def _successors(decision: Decision) -> str:
+    serving = [pool.name for pool in decision.pools if pool.state is PoolState.ACTIVE and pool.replicas]
+    return f"its replicas are in {' and '.join(serving)}" if serving else "no replica is wanted any more"
 
 
 def _opened(pool: PlannedPool) -> str:
@@ -49,7 +62,8 @@ def _opened(pool: PlannedPool) -> str:
     cost = "" if price is None else f" at ${price}/h each"
     engines = "" if pool.split.data_parallel == 1 else f", data parallel {pool.split.data_parallel}"
     cut = f"tensor parallel {pool.split.tensor_parallel}{engines}"
-    return f"{counted(pool.replicas, 'replica')} on {pool.gpu_type}, {cut}{cost}."
+    fits = "" if pool.choice is None else f" It fits: {estimate_sentence(pool.choice.estimate)}."
+    return f"{counted(pool.replicas, 'replica')} on {pool.gpu_type}, {cut}{cost}.{fits}"
 
 
 def _rolled_back(failed: FailedMove | None, decision: Decision) -> Note:
@@ -62,7 +76,7 @@ def _rolled_back(failed: FailedMove | None, decision: Decision) -> Note:
         f"The move to {place_words(*failed.place)} did not come up in time. The replicas stay on {kept}. It is not "
         f"tried again before {to_rfc3339(failed.until)}. {delay.reason}: {delay.message}"
     )
-    return Note(EventReason.MOVE_ROLLED_BACK, text, warning=True)
+    return warning(EventReason.MOVE_ROLLED_BACK, text, delay.reason, _LOOK)
 
 
 def _restored(failed: FailedMove) -> Note:
@@ -72,7 +86,10 @@ def _restored(failed: FailedMove) -> Note:
         f"did not come up in time, so they get back their earlier settings. These are not changed there again before "
         f"{to_rfc3339(failed.until)}. {delay.reason}: {delay.message}"
     )
-    return Note(EventReason.RETUNE_ROLLED_BACK, text, warning=True)
+    return warning(EventReason.RETUNE_ROLLED_BACK, text, delay.reason, _LOOK)
+
+
+_LOOK = "look at the pods that did not come up"
 
 
 def _has(decision: Decision, name: str) -> bool:

@@ -27,7 +27,7 @@ from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.write.creation_order import largest_pods_first
 from plimsoll.app.write.executor import Executor, NameTaken, Note
-from plimsoll.app.write.notes import notes_of
+from plimsoll.app.write.notes import notes_of, warning
 from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.decision.results.reports import is_passing
 from plimsoll.decision.supervisor import PassStep
@@ -336,7 +336,7 @@ class Writers:
         self._intended[desired.uid] = status
         self._begun[desired.uid] += 1
         await self.executor.write_status({**desired.body, "status": desired.new_status}, status)
-        await self._events(desired, [Note(ConditionReason.PODS_NOT_CREATED, refusal.sentence(), warning=True)])
+        await self._events(desired, [warning(ConditionReason.PODS_NOT_CREATED, refusal.sentence())])
 
     async def _apply_objects(self, desired: Desired, decision: Decision) -> None:
         """Make the workloads as decided. What ends pods comes first: a quota counts them until they have ended.

@@ -63,7 +63,7 @@ def others_text(review: Review) -> str:
     """The objects that are not shown, in one sentence; empty if there are none."""
     if not review.others:
         return ""
-    waiting = f", {review.others_unserved} of them without a place for every replica" if review.others_unserved else ""
+    waiting = f", {review.others_unserved} of them waiting or refused" if review.others_unserved else ""
     if review.others == 1:
         return f"1 more InferenceDeployment of the cluster stays as it is{waiting}."
     return f"{review.others} more InferenceDeployments of the cluster stay as they are{waiting}."

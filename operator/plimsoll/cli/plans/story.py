@@ -17,16 +17,20 @@ from plimsoll.placement.explain import place_words
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.status.places import LIMITS, split_of
 from plimsoll.status.reading import record_of, whole_status
+from plimsoll.status.severity import state_of
+from plimsoll.status.signs import signs_of
 
 
 def print_story(console: Console, body: Mapping[str, Any]) -> None:
-    """Print conditions, estimate, rejections, pools, the engines' reports and the live loop's decision."""
+    """Print the state, conditions, estimate, rejections, pools, the engines' reports and the live loop's decision."""
     record = record_of(body)
     status = whole_status(record)
     if status.observed_generation != body["metadata"].get("generation"):
         console.print("The operator has not seen the last change yet; this is the state before it.", style="yellow")
     for complaint in record.complaints:
         console.print(f"Warning: {complaint}", highlight=False, markup=False, style="yellow")
+    judged = state_of(signs_of(status, body["metadata"]))
+    console.print(f"State: {judged.state} ({judged.severity.name.lower()}).", highlight=False)
     for condition in status.conditions or ():
         console.print(f"{condition.type}={condition.status} {condition.reason}: {condition.message}")
     print_details(console, status)

@@ -27,10 +27,10 @@ from plimsoll.console.views.load.pressure import (
     worst_first,
 )
 from plimsoll.console.views.paging import is_key, part_of
-from plimsoll.console.views.proposals.inbox import open_proposals_of
+from plimsoll.console.views.proposals.inbox import groups_of, inbox_of, open_proposals_of
 from plimsoll.console.views.proposals.page import costs_by_proposal
 from plimsoll.console.views.rows import DeploymentRow, row_of
-from plimsoll.console.views.states import summary_of
+from plimsoll.console.views.states import Pressures, pressures_of, summary_of
 from plimsoll.console.views.words import age
 from plimsoll.console.views.world import GapKind
 from plimsoll.console.visit import ConsolePage, Visit
@@ -52,6 +52,10 @@ class LiveUses:
         shares = {key: use.share_now(self.now) for key, use in self.uses.items()}
         return {key: share for key, share in shares.items() if share is not None}
 
+    def pressures(self) -> Pressures:
+        """Return what the engines of each deployment report now, as far as it is known."""
+        return pressures_of(self.uses, self.now)
+
     def gauges(self) -> dict[ObjectKey, PressureRow]:
         """Return the two gauges of each deployment, without their past."""
         return {key: pressure_row(key, self.asked[key], use, None, self.now) for key, use in self.uses.items()}
@@ -64,11 +68,32 @@ async def live_uses(visit: Visit, rows: Iterable[DeploymentRow]) -> LiveUses:
     return LiveUses(asked, uses_of(asked, reading, visit.now), notice_of(reading, visit.now), visit.now)
 
 
+def known_pressures(visit: Visit) -> Pressures:
+    """Return what the engines reported when a page last asked; nothing is read for it."""
+    asked = asked_of(visit.world.rows.values(), visit.world.pods)
+    return pressures_of(uses_of(asked, visit.tools.live.known(pods_of(asked, asked)), visit.now), visit.now)
+
+
+async def inbox(visit: Visit) -> ConsolePage:
+    """What needs a person, the worst first."""
+    live = await live_uses(visit, visit.world.rows.values())
+    items = inbox_of(visit.world, visit.now, live.pressures())
+    part = part_of(items, visit.path, visit.query)
+    summary = summary_of(visit.world, live.pressures())
+    values = {"part": part, "groups": groups_of(part.items, items), "summary": summary}
+    return ConsolePage("inbox.html", "Inbox", values | {"costs": costs_by_proposal(visit.world, part.items)})
+
+
 async def fleet(visit: Visit) -> ConsolePage:
     """The map of the fleet; without the right to list nodes, which right is missing and what is known without it."""
     seen = visit.world.fleet
     values: dict[str, Any] = {"found": None, "loads": {}, "notice": ""} if seen is None else await _map(visit, seen)
-    values |= {"summary": summary_of(visit.world), "gap": visit.world.gap_of("nodes"), "totals": (), "totals_age": ""}
+    values |= {
+        "summary": summary_of(visit.world, known_pressures(visit)),
+        "gap": visit.world.gap_of("nodes"),
+        "totals": (),
+        "totals_age": "",
+    }
     if seen is None:
         values |= await _totals(visit)
     values |= {"pods_gap": visit.world.gap_of("pods"), "ignored": () if seen is None else seen.ignored}
@@ -92,7 +117,7 @@ async def _map(visit: Visit, seen: Fleet) -> dict[str, Any]:
     rows = [visit.world.rows[key] for key in _shown(found) if key in visit.world.rows]
     live = await live_uses(visit, rows)
     if live.shares():
-        found = fleet_of(visit.world, seen, visit.path, visit.query, live.shares())
+        found = fleet_of(visit.world, seen, visit.path, visit.query, live.shares(), live.pressures())
     return {"found": found, "loads": live.gauges(), "notice": live.notice if rows else ""}
 
 
@@ -102,9 +127,9 @@ def _shown(found: FleetMap) -> set[Any]:
 
 
 async def deployments(visit: Visit) -> ConsolePage:
-    """The list of deployments, worst first, with the live use of those on this page."""
-    found = listed.deployments_of(visit.world, visit.path, visit.query)
-    live = await live_uses(visit, (line.row for line in found.part.items))
+    """The list of deployments, worst first, with their live use."""
+    live = await live_uses(visit, visit.world.rows.values())
+    found = listed.deployments_of(visit.world, visit.path, visit.query, live.pressures())
     values = {"found": found, "length": listed.BAR_LENGTH, "loads": live.gauges(), "notice": live.notice}
     return ConsolePage("deployments.html", "Deployments", values)
 
@@ -126,7 +151,11 @@ async def deployment(visit: Visit) -> ConsolePage:
     past = await visit.tools.live.over_time(pods_of(live.asked, [key]), USUAL)
     values = {
         "found": deployment_of(
-            body, visit.world, use.share_now(visit.now), grafana_url=visit.tools.settings.grafana_url
+            body,
+            visit.world,
+            use.share_now(visit.now),
+            grafana_url=visit.tools.settings.grafana_url,
+            pressures=live.pressures(),
         ),
         "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
         "notice": live.notice,

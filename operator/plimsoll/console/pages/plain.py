@@ -9,18 +9,7 @@ from plimsoll.console.rendering import meanings
 from plimsoll.console.views.accuracy import CLOSE_PERMILLE, accuracy_of
 from plimsoll.console.views.calculator.page import calculator_of
 from plimsoll.console.views.paging import part_of
-from plimsoll.console.views.proposals.inbox import groups_of, inbox_of
-from plimsoll.console.views.proposals.page import costs_by_proposal
-from plimsoll.console.views.states import summary_of
 from plimsoll.console.visit import ConsolePage, Visit
-
-
-async def inbox(visit: Visit) -> ConsolePage:
-    """The things that need a person, by kind of trouble."""
-    items = inbox_of(visit.world, visit.now)
-    part = part_of(items, visit.path, visit.query)
-    values = {"part": part, "groups": groups_of(part.items, items), "summary": summary_of(visit.world)}
-    return ConsolePage("inbox.html", "Inbox", values | {"costs": costs_by_proposal(visit.world, part.items)})
 
 
 async def calculator(visit: Visit) -> ConsolePage:

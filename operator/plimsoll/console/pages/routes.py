@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plimsoll.console.pages.commands import simulator, what_if
-from plimsoll.console.pages.live import deployment, deployments, fleet, pressure
-from plimsoll.console.pages.plain import accuracy, calculator, inbox, words
+from plimsoll.console.pages.live import deployment, deployments, fleet, inbox, pressure
+from plimsoll.console.pages.plain import accuracy, calculator, words
 from plimsoll.console.pages.proposal import answer, proposal
 from plimsoll.console.visit import View
 

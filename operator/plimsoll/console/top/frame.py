@@ -22,7 +22,7 @@ from plimsoll.console.views.fleet import TypeStrip, strips_of
 from plimsoll.console.views.frame import freshness_of
 from plimsoll.console.views.load.live_use import LiveUse, SampledFigure, uses_of
 from plimsoll.console.views.load.pressure import asked_of, pods_of
-from plimsoll.console.views.states import Summary, summary_of
+from plimsoll.console.views.states import Pressures, Summary, pressures_of, summary_of
 from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent, split_words
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -44,9 +44,10 @@ def picture(world: ClusterView, uses: Mapping[ObjectKey, LiveUse], now: float, r
         now: POSIX seconds.
         rows: the most deployments that are shown, worst first.
     """
-    lines = lines_of(world.rows.values())
+    pressures = pressures_of(uses, now)
+    lines = lines_of(world.rows.values(), pressures)
     return Group(
-        _headline(world, now),
+        _headline(world, pressures, now),
         *_gaps(world, now),
         *_strips(world),
         _table(lines[:rows], uses, now),
@@ -54,11 +55,11 @@ def picture(world: ClusterView, uses: Mapping[ObjectKey, LiveUse], now: float, r
     )
 
 
-def _headline(world: ClusterView, now: float) -> Text:
+def _headline(world: ClusterView, pressures: Pressures, now: float) -> Text:
     fresh = freshness_of(world, now)
     colour = "green" if fresh.kind == "live" else "bold red"
     return Text.assemble(
-        ("Plimsoll  ", "bold"), _summary(summary_of(world)), "  ", (f"{fresh.symbol} {fresh.word}", colour)
+        ("Plimsoll  ", "bold"), _summary(summary_of(world, pressures)), "  ", (f"{fresh.symbol} {fresh.word}", colour)
     )
 
 
@@ -66,7 +67,8 @@ def _summary(summary: Summary) -> str:
     gpus = UNKNOWN if summary.gpus is None else f"{count(summary.gpus_taken)}/{count(summary.gpus)}"
     return (
         f"GPUs {gpus}  placed {summary.placed}/{summary.deployments}  {dollars(summary.bill)}/h  "
-        f"near {summary.near}  over {summary.over}  no place {summary.homeless}"
+        f"down {summary.down}  in trouble {summary.troubled}  waiting {summary.waiting}  over {summary.over}  "
+        f"near {summary.near}"
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from plimsoll.console.drawing.bar import Bar, BarScale, bar_of, common_scale
 from plimsoll.console.views.paging import ListPage, Query, first_of, has_words, part_of
 from plimsoll.console.views.rows import DeploymentRow
-from plimsoll.console.views.states import State, state_of
+from plimsoll.console.views.states import NOT_KNOWN, Pressures, StateMark, mark_of
 from plimsoll.console.views.world import ClusterView
 
 BAR_LENGTH = 190.0
@@ -20,7 +20,7 @@ class DeploymentLine:
     """One deployment with its state and its hull; no hull if nothing was chosen."""
 
     row: DeploymentRow
-    state: State
+    state: StateMark
     bar: Bar | None
 
 
@@ -44,16 +44,16 @@ class Deployments:
     chosen: str
 
 
-def lines_of(rows: Iterable[DeploymentRow]) -> list[DeploymentLine]:
+def lines_of(rows: Iterable[DeploymentRow], pressures: Pressures = NOT_KNOWN) -> list[DeploymentLine]:
     """Return deployments, worst first, without hulls."""
-    found = [DeploymentLine(row, state_of(row), None) for row in rows]
+    found = [DeploymentLine(row, mark_of(row, pressures), None) for row in rows]
     return sorted(found, key=lambda each: (each.state.severity, _spare(each.row), each.row.key))
 
 
-def deployments_of(world: ClusterView, path: str, query: Query) -> Deployments:
+def deployments_of(world: ClusterView, path: str, query: Query, pressures: Pressures = NOT_KNOWN) -> Deployments:
     """Return the page of the list that a URL asks for: ``q`` searches, ``state`` filters, ``page`` counts from 1."""
     search, chosen = first_of(query, "q"), first_of(query, "state")
-    found = lines_of(row for row in world.rows.values() if _matches(row, search))
+    found = lines_of((row for row in world.rows.values() if _matches(row, search)), pressures)
     counts = Counter(each.state.word for each in found)
     kept = [each for each in found if chosen in ("", each.state.word)]
     part = part_of(kept, path, query)

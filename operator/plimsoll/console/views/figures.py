@@ -70,11 +70,6 @@ class Figures:
         """Whether even the lower edge of the error band is beyond the line."""
         return self.lower > self.budget
 
-    @property
-    def is_near(self) -> bool:
-        """Whether the line is inside of the error band."""
-        return not self.is_over and self.upper > self.budget
-
 
 def figures_of_estimate(estimate: MemoryEstimate) -> Figures:
     """Return the figures of an estimate of the core."""
@@ -97,8 +92,9 @@ def figures_of_estimate(estimate: MemoryEstimate) -> Figures:
 
 def figures_of_status(estimate: EstimateStatus) -> Figures:
     """Return the figures that the operator wrote into a status."""
-    other = estimate.cuda_graphs_bytes + estimate.overhead_bytes
-    other += (estimate.adapters_bytes or 0) + (estimate.learned_bytes or 0)
+    from plimsoll.status.signs import expected_bytes  # noqa: PLC0415 - it needs pydantic, which hulls do without
+
+    other = expected_bytes(estimate) - estimate.weights_bytes - estimate.kv_cache_bytes - estimate.activations_bytes
     fit = None if estimate.fit is None else Fit(estimate.fit)
     return _written(estimate, other, estimate.margin_bytes, fit)
 

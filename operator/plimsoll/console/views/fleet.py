@@ -14,12 +14,13 @@ from plimsoll.console.drawing.bar import BarScale, BarStrip, common_scale, strip
 from plimsoll.console.drawing.hulls import Held, Hulls, hulls_of
 from plimsoll.console.views.paging import ListPage, Query, first_of, has_words, part_of
 from plimsoll.console.views.rows import DeploymentRow
-from plimsoll.console.views.states import Severity, State, state_of
+from plimsoll.console.views.states import NOT_KNOWN, Pressures, StateMark, mark_of
 from plimsoll.console.views.words import count
 from plimsoll.console.views.world import ClusterView, PodRow
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB
+from plimsoll.status.severity import LoadLine
 
 NODES_AT_ONCE = 40
 """More nodes than this open as one strip for each GPU type; the nodes of a type come on demand."""
@@ -43,7 +44,7 @@ class GpuHolder:
     key: ObjectKey | None
     pods: int
     words: str = ""
-    state: State | None = None
+    state: StateMark | None = None
     over: str = ""
 
 
@@ -87,10 +88,12 @@ def fleet_of(
     path: str,
     query: Query,
     live: Mapping[ObjectKey, float] = MappingProxyType({}),
+    pressures: Pressures = NOT_KNOWN,
 ) -> FleetMap:
     """Return the map that a URL asks for: ``type`` and ``q`` filter the nodes, ``page`` counts from 1.
 
-    ``live`` is the used share of the KV cache (0 to 1) by deployment, if it is known.
+    ``live`` is the used share of the KV cache (0 to 1) by deployment, if it is known. ``pressures`` are what the
+    engines report.
     """
     chosen, search = first_of(query, "type"), first_of(query, "q")
     nodes = [node for node in fleet.nodes if chosen in ("", node.gpu.name) and _matches(node, search)]
@@ -100,7 +103,7 @@ def fleet_of(
         return FleetMap(strips, None, chosen, search)
     scale = common_scale((node.gpu.usable_bytes for node in nodes), HULL_LENGTH)
     part = part_of(nodes, path, query, NODES_AT_ONCE)
-    cards = tuple(_card(world, node, by_node, scale, live) for node in part.items)
+    cards = tuple(_card(world, node, by_node, scale, live, pressures) for node in part.items)
     shown = ListPage(cards, part.total, part.number, part.pages, part.previous, part.following)
     return FleetMap(strips, shown, chosen, search)
 
@@ -129,6 +132,7 @@ def _card(
     by_node: Mapping[str, Sequence[PodRow]],
     scale: BarScale,
     live: Mapping[ObjectKey, float],
+    pressures: Pressures,
 ) -> NodeCard:
     pods = sorted(
         (pod for pod in by_node.get(node.name, ()) if pod.holds(node.resource)),
@@ -136,7 +140,7 @@ def _card(
     )
     named = list(_named(pods))
     held = [_held(world, letter, pod, node.resource, live) for letter, pod in named]
-    holders = tuple(_holders(world, named, node.resource))
+    holders = tuple(_holders(world, named, node.resource, pressures))
     zone = dict(node.labels).get(ZONE, "")
     return NodeCard(node, zone, holders, hulls_of(node.gpu.usable_bytes, node.allocatable, held, scale))
 
@@ -165,7 +169,9 @@ def _figures_row(world: ClusterView, pod: PodRow) -> DeploymentRow | None:
     return row if is_same else None
 
 
-def _holders(world: ClusterView, named: Sequence[tuple[str, PodRow]], resource: str) -> Iterator[GpuHolder]:
+def _holders(
+    world: ClusterView, named: Sequence[tuple[str, PodRow]], resource: str, pressures: Pressures
+) -> Iterator[GpuHolder]:
     """Yield the holders, one for each deployment and one for all others."""
     groups: dict[str, list[PodRow]] = defaultdict(list)
     for letter, pod in named:
@@ -173,23 +179,25 @@ def _holders(world: ClusterView, named: Sequence[tuple[str, PodRow]], resource: 
     for letter, pods in sorted(groups.items(), key=lambda each: (each[0] == "", each[0])):
         gpus = sum(pod.holds(resource) for pod in pods)
         row = world.rows.get(pods[0].owner) if letter else None
-        yield _holder(letter, pods, gpus, row)
+        yield _holder(letter, pods, gpus, row, pressures)
 
 
-def _holder(letter: str, pods: Sequence[PodRow], gpus: int, row: DeploymentRow | None) -> GpuHolder:
+def _holder(
+    letter: str, pods: Sequence[PodRow], gpus: int, row: DeploymentRow | None, pressures: Pressures
+) -> GpuHolder:
     key = pods[0].owner if letter else None
     if row is None or row.figures is None:
         return GpuHolder(letter, gpus, key, len(pods))
     figures = row.figures
     over = f"{-figures.spare / GIB:.1f}" if figures.spare < 0 else ""
     words = f"{figures.upper / GIB:.1f} of {figures.budget / GIB:.1f} GiB"
-    return GpuHolder(letter, gpus, key, len(pods), words, state_of(row), over)
+    return GpuHolder(letter, gpus, key, len(pods), words, mark_of(row, pressures), over)
 
 
 def _strips(
     world: ClusterView, nodes: Sequence[GpuNode], by_node: Mapping[str, Sequence[PodRow]]
 ) -> Iterator[TypeStrip]:
-    over = {key for key, row in world.rows.items() if state_of(row).severity is Severity.OVER}
+    over = {key for key, row in world.rows.items() if row.signs.line is LoadLine.OVER}
     most = max(_totals(nodes).values(), default=0)
     for gpu_type in sorted(_totals(nodes)):
         of_type = [node for node in nodes if node.gpu.name == gpu_type]

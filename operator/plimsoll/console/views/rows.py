@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, ObservationStatus, PoolStatus
 from plimsoll.console.views.figures import Figures, figures_of_status
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import ConditionType
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.status.places import split_of
 from plimsoll.status.reading import read, whole_status
+from plimsoll.status.severity import Sign, Signs, diagnosis_words
+from plimsoll.status.signs import signs_of
 
 Body = Mapping[str, Any]
-
-READY = "Ready"
-STALLED = "Stalled"
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A condition in short: its reason for programs and its message for people."""
-
-    status: str
-    reason: str
-    message: str
-    since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +67,19 @@ class LiveRow:
     proposal: str | None = None
     proposal_id: str | None = None
 
+    @property
+    def diagnosis_words(self) -> str:
+        """The diagnosis for people; empty if there is none."""
+        return "" if self.diagnosis is None else diagnosis_words(self.diagnosis)
+
 
 @dataclass(frozen=True, slots=True)
 class DeploymentRow:
     """An InferenceDeployment in short.
 
     ``figures`` are those of one GPU of the chosen place, which is that of ``gpu_type`` and ``split``; None if
-    nothing was chosen. ``is_behind`` means that the operator has not seen the last change of the spec. ``complaints``
-    name the parts of the status that cannot be read.
+    nothing was chosen. ``signs`` are what its state is judged from. ``is_behind`` means that the operator has not seen
+    the last change of the spec. ``complaints`` name the parts of the status that cannot be read.
     """
 
     key: ObjectKey
@@ -100,8 +95,7 @@ class DeploymentRow:
     price_source: str | None = None
     billing: str | None = None
     summary: str = ""
-    ready: Word | None = None
-    stalled: Word | None = None
+    signs: Signs = field(default_factory=Signs)
     pools: tuple[PoolRow, ...] = ()
     warnings: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
@@ -113,9 +107,9 @@ class DeploymentRow:
     complaints: tuple[str, ...] = ()
 
     @property
-    def is_ready(self) -> bool:
-        """Whether the model is served as asked."""
-        return self.ready is not None and self.ready.status == "True"
+    def ready(self) -> Sign | None:
+        """The condition ``Ready``."""
+        return self.signs.of(ConditionType.READY)
 
     @property
     def is_placed(self) -> bool:
@@ -134,10 +128,6 @@ def row_of(body: Body) -> DeploymentRow:
     record = read(body.get("status"))
     status, head = whole_status(record), body["metadata"]
     placement = status.placement
-    conditions = {
-        each.type: Word(each.status, each.reason, each.message, from_rfc3339(each.last_transition_time))
-        for each in status.conditions or ()
-    }
     return DeploymentRow(
         key=key_of(body),
         uid=str(head.get("uid") or ""),
@@ -152,8 +142,7 @@ def row_of(body: Body) -> DeploymentRow:
         price_source=None if placement is None else placement.price_source,
         billing=None if placement is None else placement.billing,
         summary=status.replicas_summary or "",
-        ready=conditions.get(READY),
-        stalled=conditions.get(STALLED),
+        signs=signs_of(status, head),
         pools=tuple(map(_pool, status.pools or ())),
         warnings=() if placement is None else tuple(placement.warnings or ()),
         remedies=tuple(each.message for each in status.remedies or ()),

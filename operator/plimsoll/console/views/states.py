@@ -1,79 +1,87 @@
-"""The state of a deployment for people: one word, one symbol, and an order from worst to best.
+"""The state of a deployment for people: the word of the core's severity function, with a symbol and a colour.
 
-The fleet in five figures.
+The fleet in some figures.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from enum import IntEnum
+from types import MappingProxyType
 
-from plimsoll.console.views.figures import Figures
+from plimsoll.console.views.load.live_use import LiveUse
 from plimsoll.console.views.rows import DeploymentRow
 from plimsoll.console.views.words import dollars_of
 from plimsoll.console.views.world import ClusterView
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import format_price
+from plimsoll.status.severity import Judged, Pressure, Severity, State, state_of
 
+Pressures = Mapping[ObjectKey, Pressure]
+"""What the engines of deployments report now; without those of which it is not known."""
 
-class Severity(IntEnum):
-    """How much a deployment needs a person, worst first."""
-
-    NO_PLACE = 0
-    OVER = 1
-    NOT_SERVING = 2
-    NEAR = 3
-    WAITING = 4
-    FINE = 5
+NOT_KNOWN: Pressures = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A word with its symbol and its CSS class."""
+class StateMark:
+    """A state with its symbol and its CSS class, and what it was judged from."""
 
-    severity: Severity
+    judged: Judged
     symbol: str
-    word: str
     kind: str
 
+    @property
+    def severity(self) -> Severity:
+        """How much it needs a person."""
+        return self.judged.severity
 
-_STATES = {
-    Severity.NO_PLACE: State(Severity.NO_PLACE, "\u2717", "no place", "bad"),
-    Severity.OVER: State(Severity.OVER, "\u25b2", "over its line", "bad"),
-    Severity.NOT_SERVING: State(Severity.NOT_SERVING, "\u25cb", "not serving", "warn"),
-    Severity.NEAR: State(Severity.NEAR, "\u25b2", "near its line", "warn"),
-    Severity.WAITING: State(Severity.WAITING, "\u2026", "not seen yet", "muted"),
-    Severity.FINE: State(Severity.FINE, "\u25cf", "serving", "good"),
+    @property
+    def word(self) -> str:
+        """The state in a word or two."""
+        return self.judged.state.value
+
+
+_MARKS = {
+    Severity.OUTAGE: ("\u2717", "bad"),
+    Severity.TROUBLE: ("\u25b2", "warn"),
+    Severity.WAITING: ("\u2026", "warn"),
+    Severity.OVER: ("\u25b2", "warn"),
+    Severity.NEAR: ("\u25b2", "warn"),
+    Severity.PASSING: ("\u25cb", "muted"),
+    Severity.FINE: ("\u25cf", "good"),
 }
+"""The symbol and the CSS class of each; a colour never stands alone."""
+
+_AT_REST = {State.SUSPENDED: "\u2016", State.ASLEEP: "\u25cb", State.DELETED: "\u2026"}
+"""The symbols of states in which nothing is to serve, and which are fine."""
 
 
-def state_of(row: DeploymentRow) -> State:
+def mark_of(row: DeploymentRow, pressures: Pressures = NOT_KNOWN) -> StateMark:
     """Return the state that matters most."""
-    return _STATES[_severity(row)]
+    judged = state_of(replace(row.signs, pressure=pressures.get(row.key)))
+    if judged.state in _AT_REST:
+        return StateMark(judged, _AT_REST[judged.state], "muted")
+    return StateMark(judged, *_MARKS[judged.severity])
 
 
-def _severity(row: DeploymentRow) -> Severity:
-    if row.ready is None:
-        return Severity.WAITING
-    if row.stalled is not None and row.stalled.status == "True" and not row.is_ready:
-        return Severity.NO_PLACE
-    if row.figures is not None and is_over(row.figures):
-        return Severity.OVER
-    if not row.is_ready:
-        return Severity.NOT_SERVING if row.is_placed else Severity.NO_PLACE
-    return Severity.NEAR if row.figures is not None and row.figures.is_near else Severity.FINE
-
-
-def is_over(figures: Figures) -> bool:
-    """Whether the computed need is beyond the line, even if an admin's figure stands in its place."""
-    return figures.is_over or (figures.override is not None and figures.upper > figures.budget)
+def pressures_of(uses: Mapping[ObjectKey, LiveUse], now: float) -> Pressures:
+    """Return what engines report now, if both figures are live."""
+    found = ((key, use.share_now(now), use.waiting) for key, use in uses.items())
+    return {
+        key: Pressure(share, waiting.value)
+        for key, share, waiting in found
+        if share is not None and waiting is not None and not waiting.is_stale(now)
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """GPUs, deployments, price and trouble. None if the person may not see it, or if nothing is known.
 
-    ``unpriced`` counts deployments with a place and without a price, which the bill leaves out.
+    ``unpriced`` counts deployments with a place and without a price, which the bill leaves out. ``down``, ``troubled``,
+    ``waiting``, ``over`` and ``near`` count deployments by severity.
     """
 
     gpus: int | None
@@ -82,14 +90,16 @@ class Summary:
     placed: int
     bill: str | None
     unpriced: int
-    near: int
+    down: int
+    troubled: int
+    waiting: int
     over: int
-    homeless: int
+    near: int
 
 
-def summary_of(world: ClusterView) -> Summary:
+def summary_of(world: ClusterView, pressures: Pressures = NOT_KNOWN) -> Summary:
     """Return the figures of everything that the person may see."""
-    states = [state_of(row).severity for row in world.rows.values()]
+    states = [mark_of(row, pressures).severity for row in world.rows.values()]
     placed = [row for row in world.rows.values() if row.is_placed]
     prices = [price for row in placed if (price := dollars_of(row.hourly_price)) is not None]
     nodes = None if world.fleet is None else world.fleet.nodes
@@ -100,7 +110,9 @@ def summary_of(world: ClusterView) -> Summary:
         placed=len(placed),
         bill=format_price(sum(prices, start=Decimal(0))) if prices else None,
         unpriced=len(placed) - len(prices),
-        near=states.count(Severity.NEAR),
+        down=states.count(Severity.OUTAGE),
+        troubled=states.count(Severity.TROUBLE),
+        waiting=states.count(Severity.WAITING),
         over=states.count(Severity.OVER),
-        homeless=states.count(Severity.NO_PLACE),
+        near=states.count(Severity.NEAR),
     )

@@ -15,6 +15,7 @@ from plimsoll.console.views.words import dollars_of, split_words
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.status.reading import read, whole_status
+from plimsoll.status.severity import waiting_state
 
 Body = Mapping[str, Any]
 
@@ -23,7 +24,7 @@ _WORDS = {
     ReviewVerdict.MOVED: ("\u2192", "warn", "moves", "move"),
     ReviewVerdict.CHANGED: ("\u25b3", "warn", "changes where it is", "change where they are"),
     ReviewVerdict.KEPT: ("=", "muted", "unchanged", "unchanged"),
-    ReviewVerdict.WAITING: ("\u2026", "bad", "waits for a place", "wait for a place"),
+    ReviewVerdict.WAITING: ("\u2026", "bad", "waits", "wait"),
     ReviewVerdict.REFUSED: ("\u2717", "bad", "refused", "refused"),
 }
 """The symbol, the CSS class, the word for one deployment and that for several."""
@@ -91,7 +92,7 @@ def _difference(change: Body) -> Difference:
         key=ObjectKey(change["namespace"], change["name"]),
         symbol=symbol,
         kind=kind,
-        word=word,
+        word=_word(verdict, change) or word,
         reason=change["reason"],
         message=change["message"],
         before=_places(before),
@@ -101,6 +102,14 @@ def _difference(change: Body) -> Difference:
         restarts=bool(change["restarts"]),
         candidates=_candidates(change),
     )
+
+
+def _word(verdict: ReviewVerdict, change: Body) -> str:
+    """Return what becomes of one deployment if more is known than the verdict: where it moves, or what it waits for."""
+    if verdict is ReviewVerdict.MOVED and change["after"]:
+        return f"moves to {_places(change['after'])}"
+    state = waiting_state(change["reason"]) if verdict is ReviewVerdict.WAITING else None
+    return "" if state is None else state.value
 
 
 def _candidates(change: Body) -> Candidates | None:

@@ -28,9 +28,9 @@ from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Sit
 class DiagnosisKind(StrEnum):
     """A finding about the load. Remedies read the kind; the reason and its numbers are for people."""
 
-    HEALTHY = "Healthy"
-    """Nothing is wrong."""
-    UNKNOWN = "Unknown"
+    NOTHING_TO_CHANGE = "NothingToChange"
+    """No change is due, and the reason says why. It is no verdict on the deployment."""
+    NOT_DIAGNOSED = "NotDiagnosed"
     """The signals do not say: some are missing or old, or replicas still start."""
     TOO_FEW_REPLICAS = "TooFewReplicas"
     """There are fewer replicas than the user's minimum."""
@@ -168,14 +168,14 @@ def _at_zero(situation: Situation) -> Diagnosis | None:
     if situation.placement.replicas > 0:
         return None
     if not policy.wakes or queue is None or (queue.is_known and not queue.waiting):
-        return Diagnosis(DiagnosisKind.HEALTHY, DecisionReason.NO_REQUEST_WAITS)
+        return Diagnosis(DiagnosisKind.NOTHING_TO_CHANGE, DecisionReason.NO_REQUEST_WAITS)
     if queue.waiting > 0:
         wish = wish_for_queue(queue.waiting, situation.placement.model)
         reason = DecisionReason.REQUESTS_WAIT_AT_GATEWAY
         return Diagnosis(DiagnosisKind.QUEUE_BOUND, reason, load_numbers(situation, wish), wish.replicas)
     if queue.state is SignalState.UNAVAILABLE:
-        return Diagnosis(DiagnosisKind.UNKNOWN, DecisionReason.METRICS_UNAVAILABLE)
-    return Diagnosis(DiagnosisKind.HEALTHY, DecisionReason.NO_REQUEST_WAITS)
+        return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, DecisionReason.METRICS_UNAVAILABLE)
+    return Diagnosis(DiagnosisKind.NOTHING_TO_CHANGE, DecisionReason.NO_REQUEST_WAITS)
 
 
 def _by_bounds(placement: PlacementState, policy: RebalancePolicy) -> Diagnosis | None:
@@ -307,10 +307,10 @@ def _by_missing_data(placement: PlacementState, load: LoadSummary) -> Diagnosis 
         return None
     if load.state is SignalState.FRESH or worst is None:
         state = SignalState.UNAVAILABLE if load.state is SignalState.UNAVAILABLE else SignalState.MISSING
-        return Diagnosis(DiagnosisKind.UNKNOWN, _UNKNOWN_BECAUSE[state], (*known, ("pod", "")))
+        return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, _UNKNOWN_BECAUSE[state], (*known, ("pod", "")))
     age: Numbers = () if worst.age_seconds is None else (("age_seconds", int(worst.age_seconds)),)
     numbers = (*known, ("pod", worst.pod), *age)
-    return Diagnosis(DiagnosisKind.UNKNOWN, _UNKNOWN_BECAUSE[load.state], numbers)
+    return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, _UNKNOWN_BECAUSE[load.state], numbers)
 
 
 def _by_idleness(situation: Situation, judged: Judged) -> Diagnosis | None:
@@ -393,8 +393,8 @@ def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
 
 def _within_band(situation: Situation, judged: Judged) -> Diagnosis:
     numbers = () if judged.wish is None else load_numbers(situation, judged.wish)
-    return Diagnosis(DiagnosisKind.HEALTHY, DecisionReason.WITHIN_BAND, numbers)
+    return Diagnosis(DiagnosisKind.NOTHING_TO_CHANGE, DecisionReason.WITHIN_BAND, numbers)
 
 
 def _starting(placement: PlacementState) -> Diagnosis:
-    return Diagnosis(DiagnosisKind.UNKNOWN, DecisionReason.REPLICAS_STARTING, placement.numbers)
+    return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, DecisionReason.REPLICAS_STARTING, placement.numbers)

@@ -179,7 +179,7 @@ def _search(situation: Situation, judged: Judged, what_if: WhatIf) -> _Search | 
 def _is_content(diagnosis: Diagnosis, situation: Situation) -> bool:
     """Whether nothing is to be changed here. Replicas that are idle because the user asks for them stay."""
     is_least = situation.placement.replicas <= situation.policy.min_replicas
-    return diagnosis.kind is DiagnosisKind.HEALTHY or (diagnosis.kind is DiagnosisKind.IDLE and is_least)
+    return diagnosis.kind is DiagnosisKind.NOTHING_TO_CHANGE or (diagnosis.kind is DiagnosisKind.IDLE and is_least)
 
 
 def _is_calm(situation: Situation, judged: Judged) -> bool:

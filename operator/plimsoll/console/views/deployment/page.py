@@ -17,7 +17,7 @@ from plimsoll.api.v1alpha1.status import (
 from plimsoll.console.drawing.bar import Bar, bar_of, common_scale
 from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
 from plimsoll.console.views.rows import DeploymentRow, row_of
-from plimsoll.console.views.states import State, state_of
+from plimsoll.console.views.states import NOT_KNOWN, Pressures, StateMark, mark_of
 from plimsoll.console.views.words import Fact, count, gib, split_words
 from plimsoll.console.views.world import ClusterView, PodRow
 from plimsoll.domain.cluster.spot import card_name
@@ -50,7 +50,7 @@ class DeploymentPage:
     """Everything on the page of one deployment."""
 
     row: DeploymentRow
-    state: State
+    state: StateMark
     bar: Bar | None
     facts: tuple[Fact, ...]
     questions: tuple[QuestionLink, ...]
@@ -64,7 +64,12 @@ class DeploymentPage:
 
 
 def deployment_of(
-    body: Body, world: ClusterView, live: float | None = None, *, grafana_url: str | None = None
+    body: Body,
+    world: ClusterView,
+    live: float | None = None,
+    *,
+    grafana_url: str | None = None,
+    pressures: Pressures = NOT_KNOWN,
 ) -> DeploymentPage:
     """Return the page of one InferenceDeployment as the API server has it.
 
@@ -73,13 +78,14 @@ def deployment_of(
         world: everything else that the person may see.
         live: the used share of its KV cache (0 to 1); None if it is not known.
         grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
+        pressures: what the engines report now.
     """
     status, row = whole_status(read(body.get("status"))), row_of(body)
     scale = common_scale([row.figures.usable, row.figures.upper] if row.figures is not None else (), BIG_LENGTH)
     candidates = candidates_of(status, row)
     return DeploymentPage(
         row=row,
-        state=state_of(row),
+        state=mark_of(row, pressures),
         bar=None if row.figures is None else bar_of(row.figures, scale, live),
         facts=tuple(_facts(status, row, body)),
         questions=questions_about(row, body.get("spec") or {}, grafana_url),

@@ -1,4 +1,4 @@
-"""The inbox: no place, over the line, proposals, problems, ignored nodes. Worst first."""
+"""The inbox: deployments whose alert fires, decisions that wait for a person, and nodes left out. Worst first."""
 
 from __future__ import annotations
 
@@ -12,35 +12,46 @@ from typing import Any
 from plimsoll.api.crd.inbox_schema import STATE_LABEL
 from plimsoll.api.v1alpha1.inbox import ProposalState
 from plimsoll.console.views.rows import DeploymentRow
-from plimsoll.console.views.states import Severity, state_of
-from plimsoll.console.views.words import gib
+from plimsoll.console.views.states import NOT_KNOWN, Pressures, mark_of
+from plimsoll.console.views.words import gib, percent
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.domain.units import from_rfc3339
+from plimsoll.domain.public_words import LEFT_OUT_ON_PURPOSE, LiveTrouble
+from plimsoll.domain.units import agreed, counted, from_rfc3339
+from plimsoll.status.severity import Judged, Severity, needs_a_person
+from plimsoll.status.what_helps import help_sentence
 
 Body = Mapping[str, Any]
 
 
-class Trouble(IntEnum):
-    """The kinds of items, worst first."""
+class Concern(IntEnum):
+    """The kinds of items, worst first: outages above what is slow, and both above estimates."""
 
-    NO_PLACE = 0
-    OVER = 1
-    NOT_SERVING = 2
+    DOWN = 0
+    IN_TROUBLE = 1
+    WAITING = 2
     PROPOSAL = 3
-    WARNING = 4
-    STATUS = 5
+    STARTS_LONG = 4
+    OVER = 5
     NODE = 6
 
 
 _TITLES = {
-    Trouble.NO_PLACE: "Without a place",
-    Trouble.OVER: "Over the load line",
-    Trouble.NOT_SERVING: "Not serving as asked",
-    Trouble.PROPOSAL: "Proposals to decide",
-    Trouble.WARNING: "Placed with a warning",
-    Trouble.STATUS: "Statuses that cannot be read",
-    Trouble.NODE: "Nodes that take no part",
+    Concern.DOWN: "Down",
+    Concern.IN_TROUBLE: "In trouble",
+    Concern.WAITING: "Waiting for long",
+    Concern.PROPOSAL: "Proposals to decide",
+    Concern.STARTS_LONG: "Starting for long",
+    Concern.OVER: "Over the load line",
+    Concern.NODE: "Nodes that take no part",
+}
+
+_CONCERNS = {
+    Severity.OUTAGE: Concern.DOWN,
+    Severity.TROUBLE: Concern.IN_TROUBLE,
+    Severity.WAITING: Concern.WAITING,
+    Severity.PASSING: Concern.STARTS_LONG,
+    Severity.OVER: Concern.OVER,
 }
 
 
@@ -53,7 +64,7 @@ class Item:
     PlacementProposal that the item is about.
     """
 
-    order: Trouble
+    order: Concern
     kind: str
     symbol: str
     word: str
@@ -68,7 +79,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ProposalGroup:
-    """Items of one kind of trouble. ``total`` counts those of all pages."""
+    """Items of one kind. ``total`` counts those of all pages."""
 
     title: str
     total: int
@@ -84,20 +95,17 @@ def groups_of(shown: Sequence[Item], items: Sequence[Item]) -> tuple[ProposalGro
     )
 
 
-def inbox_of(world: ClusterView, now: float) -> tuple[Item, ...]:
+def inbox_of(world: ClusterView, now: float, pressures: Pressures = NOT_KNOWN) -> tuple[Item, ...]:
     """Return what needs a person at this time (POSIX seconds), worst first."""
-    rows = (item for row in world.rows.values() for item in _of_row(row))
+    rows = (item for row in world.rows.values() for item in _of_row(row, now, pressures))
     found = [*rows, *_of_proposals(world, now), *_of_nodes(world)]
     return tuple(sorted(found, key=_place))
 
 
-def _place(item: Item) -> tuple[Trouble, str, str, float]:
-    """Return the place in the order: by trouble and name, and of one deployment the newest proposal first."""
+def _place(item: Item) -> tuple[Concern, str, str, float]:
+    """Return the place in the order: by kind and name, and of one deployment the newest proposal first."""
     newest_first = -(item.since or 0.0) if item.proposal else 0.0
     return item.order, str(item.key), item.subject, newest_first
-
-
-_TROUBLES = {Severity.NO_PLACE: Trouble.NO_PLACE, Severity.NOT_SERVING: Trouble.NOT_SERVING}
 
 
 def _new(message: str, actions: Iterable[str]) -> Iterator[str]:
@@ -105,23 +113,34 @@ def _new(message: str, actions: Iterable[str]) -> Iterator[str]:
     return (each for each in actions if each not in message)
 
 
-def _of_row(row: DeploymentRow) -> Iterator[Item]:
-    state = state_of(row)
-    reason = row.stalled if row.stalled is not None and row.stalled.status == "True" else row.ready
-    if state.severity in _TROUBLES and reason is not None:
-        yield Item(
-            _TROUBLES[state.severity], state.kind, state.symbol, reason.reason, reason.message, row.key,
-            actions=tuple(_new(reason.message, (*row.remedies, *row.proposals))), since=reason.since,
-        )  # fmt: skip
-    if state.severity is Severity.OVER and row.figures is not None:
-        need, line, over = (gib(each) for each in (row.figures.upper, row.figures.budget, -row.figures.spare))
-        words = f"One GPU needs {need} GiB, and the engine may use {line} GiB: {over} GiB over."
-        yield Item(Trouble.OVER, state.kind, state.symbol, state.word, words, row.key, details=row.warnings)
-    elif row.warnings:
-        first, *others = row.warnings
-        yield Item(Trouble.WARNING, "warn", "\u25b2", "warning", first, row.key, details=tuple(others))
-    for complaint in row.complaints:
-        yield Item(Trouble.STATUS, "warn", "\u25b2", "status", complaint, row.key)
+def _of_row(row: DeploymentRow, now: float, pressures: Pressures) -> Iterator[Item]:
+    mark = mark_of(row, pressures)
+    judged = mark.judged
+    if not needs_a_person(judged, now):
+        return
+    message, details = _words(row, judged, pressures)
+    actions = () if judged.severity is Severity.OVER else tuple(_new(message, (*row.remedies, *row.proposals)))
+    word = mark.word if judged.why is None else judged.why.reason
+    concern = _CONCERNS[judged.severity]
+    yield Item(
+        concern, mark.kind, mark.symbol, word, message, row.key, details=details, actions=actions, since=judged.since
+    )
+
+
+def _words(row: DeploymentRow, judged: Judged, pressures: Pressures) -> tuple[str, tuple[str, ...]]:
+    """Return why a deployment is in its state and what helps, and what goes on from there."""
+    if judged.why is not None:
+        return judged.why.message, ()
+    pressure, figures = pressures.get(row.key), row.figures
+    if judged.severity is Severity.TROUBLE and pressure is not None:
+        waiting = counted(round(pressure.waiting), "request")
+        verb = agreed(round(pressure.waiting), "waits", "wait")
+        why = f"{percent(pressure.kv_share)} of the KV cache is in use, and {waiting} {verb}."
+        return f"{why} {help_sentence(LiveTrouble.KV_BOUND)}", ()
+    if figures is None:
+        return "", ()
+    need, line, over = (gib(each) for each in (figures.upper, figures.budget, -figures.spare))
+    return f"One GPU needs {need} GiB, and the engine may use {line} GiB: {over} GiB over.", row.warnings
 
 
 def _of_proposals(world: ClusterView, now: float) -> Iterator[Item]:
@@ -146,7 +165,7 @@ def _proposal(body: Body, world: ClusterView) -> Item:
     head = body["metadata"]
     key = ObjectKey(str(head.get("namespace") or ""), str(body.get("deployment") or ""))
     return Item(
-        Trouble.PROPOSAL,
+        Concern.PROPOSAL,
         "note",
         "\u25c6",
         str(body.get("reason") or "proposal"),
@@ -169,9 +188,10 @@ def is_outdated(body: Body, row: DeploymentRow | None) -> bool:
 
 def _of_nodes(world: ClusterView) -> Iterator[Item]:
     for node in () if world.fleet is None else world.fleet.ignored:
-        yield Item(Trouble.NODE, "warn", "\u25b2", node.reason.value, node.detail, subject=f"node {node.name}")
+        if node.reason not in LEFT_OUT_ON_PURPOSE:
+            yield Item(Concern.NODE, "warn", "\u25b2", node.reason.value, node.detail, subject=f"node {node.name}")
 
 
-def counts_of(world: ClusterView, now: float) -> Mapping[str, int]:
+def counts_of(world: ClusterView, now: float, pressures: Pressures = NOT_KNOWN) -> Mapping[str, int]:
     """Return the count of an entry of the navigation, by its path."""
-    return {"/": len(inbox_of(world, now)), "/deployments": len(world.rows)}
+    return {"/": len(inbox_of(world, now, pressures)), "/deployments": len(world.rows)}
