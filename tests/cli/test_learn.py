@@ -357,7 +357,7 @@ def test_a_cluster_that_cannot_be_reached_is_named(
     error = Ran(capsys, *words).error
     assert str(config) in error
     assert "its current context" in error
-    assert "context elsewhere" in Ran(capsys, *words, "--kube-context", "elsewhere").error
+    assert "context elsewhere" in Ran(capsys, *words, "--context", "elsewhere").error
 
 
 def test_the_split_of_a_log_is_that_of_the_answer(learn: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.status.reading import Record
 from plimsoll.status.report import PoolView, RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
+from tests.cli.conftest import Run
 from tests.render.workloads import decision
 from tests.support.planning import LLAMA_70B_FP8, fleet, model, node, request
 
@@ -193,3 +195,50 @@ class TestExplain:
     def test_an_object_that_is_not_there(self, cluster: dict[str, Any]) -> None:
         assert cluster == {}
         assert "There is no InferenceDeployment ml/llama." in shown("explain", "llama", "-n", "ml", exit_code=2)
+
+
+RENAMED = {
+    "tokens of a simulation": (
+        ("simulate", "Qwen/Qwen3-8B", "--gpu", "l4", "--context", "8192"), "--context", "--context-length"
+    ),
+    "a context": (("estimate", "Qwen/Qwen3-8B", "--kube-context", "prod"), "--kube-context", "--context"),
+    "the file of a snapshot": (("fleet", "export", "-o", "fleet.json"), "-o", "--save"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RENAMED)
+def test_an_option_of_another_name_is_answered_by_one_sentence_with_the_new_one(run: Run, case: str) -> None:
+    words, old, new = RENAMED[case]
+    assert run(*words) == (2, "", f"error: {old} is no option of this command: it is {new} now.\n")
+
+
+def test_tokens_are_not_taken_for_a_context_of_the_kubeconfig(run: Run) -> None:
+    status, out, said = run("estimate", "Qwen/Qwen3-8B", "--context", "8192")
+    assert (status, out, len(said.splitlines())) == (2, "", 1)
+    assert said.endswith("Tokens are --context-length.\n")
+
+
+def test_an_unknown_option_is_still_unknown(run: Run) -> None:
+    status, _, said = run("gpus", "--kube-context", "prod")
+    assert status == 2
+    assert "No such option '--kube-context'" in said or "No such option: --kube-context" in said
+
+
+NAMESPACED = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: here, context: {cluster: c, user: u, namespace: team}}]
+users: [{name: u, user: {token: t}}]
+current-context: here
+"""
+
+
+def test_the_namespace_follows_the_context(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config"
+    config.write_text(NAMESPACED, encoding="utf-8")
+    asked: list[ObjectKey] = []
+    monkeypatch.setattr(explain, "cluster_of", lambda _: SimpleNamespace(inference_deployment=asked.append))
+    for words in ((), ("-n", "other")):
+        run("explain", "llama", "--kubeconfig", str(config), *words)
+    assert asked == [ObjectKey("team", "llama"), ObjectKey("other", "llama")]

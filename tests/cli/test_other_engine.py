@@ -40,7 +40,7 @@ def counts(found: dict[str, Any]) -> set[str]:
 
 
 def test_an_estimate_is_of_the_engine_that_is_named(run: Run) -> None:
-    size = ("--context", "4096", "--concurrency", "4")
+    size = ("--context-length", "4096", "--concurrency", "4")
     toy = estimated(run, MODEL, *PLACE, *size, "--engine", "abacus:2.1")
     assert counts(toy["terms"]) == TOYS
     for usual in ((), ("--engine", "vllm"), ("--engine", "vllm:0.32.0"), ("--engine", "0.32.0")):
@@ -50,9 +50,8 @@ def test_an_estimate_is_of_the_engine_that_is_named(run: Run) -> None:
 def test_a_command_is_that_of_the_engine_which_it_starts(run: Run) -> None:
     words = ("abacus", "serve", "--weights", MODEL, "--longest", "4096", "--slots", "4")
     toy = estimated(run, *PLACE[:2], "--engine", "2.1", "--concurrency", "4", "--", *words)
-    asked = estimated(
-        run, MODEL, *PLACE, "--context", "4096", "--concurrency", "4", "--engine", "abacus:2.1", "--utilization", "90"
-    )
+    load = ("--context-length", "4096", "--concurrency", "4")
+    asked = estimated(run, MODEL, *PLACE, *load, "--engine", "abacus:2.1", "--utilization", "90")
     assert toy["terms"] == asked["terms"]
     status, _, err = run("estimate", "--gpu", GPU, "--engine", "vllm:0.32.0", "--", *words)
     assert status == 2

@@ -124,14 +124,14 @@ def test_export_writes_a_file_or_standard_output_and_prints_its_notes(
     )
     monkeypatch.setattr(fleet, "cluster_of", lambda _: SimpleNamespace(export=exported))
     file = tmp_path / "out.json"
-    status, out, err = run("fleet", "export", "--hash-names", "-o", str(file))
+    status, out, err = run("fleet", "export", "--hash-names", "--save", str(file))
     assert (status, out, file.read_text()) == (0, "", text_of(made))
     assert "note: quotas cannot be read." in err
     assert f"plimsoll plan --snapshot {file}" in err
     status, out, _ = run("fleet", "export")
     assert (status, out, asked) == (0, text_of(made), [True, False])
-    status, _, err = run("fleet", "export", "-o", str(tmp_path))
-    assert (status, "-o:" in err and "It cannot be written" in err) == (2, True)
+    status, _, err = run("fleet", "export", "--save", str(tmp_path))
+    assert (status, "--save:" in err and "It cannot be written" in err) == (2, True)
 
 
 def test_without_the_extra_of_the_operator_it_is_named(snapshot: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ LLAMA_8B: dict[str, Any] = {
 
 OPTIONS: tuple[dict[str, str], ...] = (
     {},
-    {"context": "4096", "concurrency": "3"},
+    {"context-length": "4096", "concurrency": "3"},
     {"precision": "fp8", "kv-precision": "fp8", "eager": "1"},
     {"tp": "2", "pp": "2"},
     {"tp": "2", "ep": "1", "text-only": "1"},
@@ -151,7 +151,7 @@ def test_the_manifest_is_accepted_and_asks_for_the_same_load(options: dict[str, 
     facts, draft = load_model_facts(MODEL), load_model_facts(options.get("draft", ""))
     assert facts is not None
     request = to_request(resource, facts, draft=draft)
-    assert request.shape.context_tokens == int(options.get("context", 8192))
+    assert request.shape.context_tokens == int(options.get("context-length", 8192))
     assert request.shape.concurrency == int(options.get("concurrency", 16))
     assert request.constraints.allow == (GPU,)
     assert request.overrides.tensor_parallel == (int(options["tp"]) if "tp" in options else None)
@@ -173,7 +173,7 @@ def test_a_pasted_configuration_stands_in_the_manifest() -> None:
     [
         ({"tp": "0"}, "--tp: '0' cannot be used. Write a whole number from 1 to 64."),
         ({"utilization": "99"}, "--utilization: '99' cannot be used. Write a whole number from 10 to 98."),
-        ({"context": "many"}, "--context: 'many' cannot be used. Write a whole number of at least 1."),
+        ({"context-length": "many"}, "--context-length: 'many' cannot be used. Write a whole number of at least 1."),
         ({"pp": "2"}, "--pp: 2 cannot be used. Name --tp as well."),
         ({"ep": "1"}, "--ep: True cannot be used. Name --tp as well."),
         ({"lora": "4"}, "--lora: '4' cannot be used. Write the slots and their largest rank, e.g. 4 16."),
@@ -201,7 +201,7 @@ def test_a_fault_names_the_field_the_value_and_what_to_write(query: dict[str, st
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
 
-@every_case("field", ["model", "config", "gpu", "context", "precision", "engine", "draft", "cpu-offload"])
+@every_case("field", ["model", "config", "gpu", "context-length", "precision", "engine", "draft", "cpu-offload"])
 def test_a_hostile_value_stays_text(field: str) -> None:
     shown = page(urlencode({"model": MODEL, field: HOSTILE}))
     assert "<script" not in shown

@@ -19,6 +19,8 @@ ENGINE_VERSION = r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$"
 DEFAULT_ENGINE_VERSION = "0.32.0"
 """The release of the default engine."""
 DEFAULT_UTILIZATION_PERCENT = 92
+UTILIZATION_PERCENT = (10, 98)
+"""Smallest and largest share of a GPU's usable memory that an engine may be given."""
 EXPECTED_SIZING = "Expected"
 """The word of ``spec.sizing`` for mean lengths."""
 

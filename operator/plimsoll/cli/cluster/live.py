@@ -202,4 +202,4 @@ def _refused(namespace: str, refusal: ClusterRefused) -> str:
 def _which(access: ClusterAccess) -> str:
     file = "kubectl's default kubeconfig" if access.file is None else f"kubeconfig {access.file}"
     context = "its current context" if access.context is None else f"context {access.context}"
-    return f"It was asked with {file} and {context}: name another one with --kubeconfig or --kube-context"
+    return f"It was asked with {file} and {context}: name another one with --kubeconfig or --context"

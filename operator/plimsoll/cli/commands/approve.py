@@ -7,6 +7,7 @@ import click
 from plimsoll.cli.cluster.answering import ProposalAnswer
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.later import cluster_of
+from plimsoll.cli.options import OF_CONTEXT, option
 
 
 def answering(verdict: str, purpose: str) -> click.Command:
@@ -14,9 +15,9 @@ def answering(verdict: str, purpose: str) -> click.Command:
 
     @click.command(verdict, help=purpose)
     @click.argument("name")
-    @click.option("--proposal", metavar="ID", help="Id of the proposal, where there are several.")
-    @click.option("-n", "--namespace", help="As for kubectl.")
-    @click.option("--reason", metavar="TEXT", help="Why, for those who read it later.")
+    @option("--proposal")
+    @option("--namespace", note=OF_CONTEXT)
+    @option("--reason")
     @with_cluster
     def command(
         name: str,

@@ -13,9 +13,9 @@ from plimsoll.cli.answers.learned import learned_answers
 from plimsoll.cli.answers.rows import AnsweredQuestion, answered
 from plimsoll.cli.cluster.teachers import Teachers, with_teachers
 from plimsoll.cli.later import command_of_file, manifest_question
+from plimsoll.cli.options import complete_model, option, output
 from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
-from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types, named
 from plimsoll.cli.screen import print_lines, screen
 from plimsoll.cli.starts.start_question import start_question
@@ -44,50 +44,31 @@ class _Estimate(click.Command):
 
 
 @click.command("estimate", cls=_Estimate)
-@click.argument("words", nargs=-1, metavar="MODEL | -- COMMAND...")
-@click.option("-f", "--filename", metavar="FILE", help="Manifest or Compose file whose server is meant; - for stdin.")
-@click.option(
-    "--gpu",
-    "gpus",
-    multiple=True,
-    help="GPU type (`plimsoll gpus`), or its name as drivers print it; may be repeated. Default: all.",
-)
-@click.option("--tp", type=click.IntRange(1, 64), help="Tensor-parallel degree. Default: the fewest GPUs that fit.")
-@click.option("--pp", type=click.IntRange(1, 64), default=1, show_default=True, help="Pipeline stages, with --tp.")
-@click.option("--ep", is_flag=True, help="Expert parallelism, with --tp.")
-@click.option(
-    "--dp", type=click.IntRange(1, 64), default=1, show_default=True, help="Engines that share experts, with --tp."
-)
-@click.option("--context", type=click.IntRange(1), help="Longest request in tokens. Default: 8192, or the model's own.")
-@click.option("--concurrency", type=click.IntRange(1), help="Requests at the same time. Default: 16.")
-@click.option(
-    "--prompt",
-    type=click.IntRange(1),
-    help="Mean prompt tokens, with --output-tokens: sizes for the expected load, whatever a manifest's sizing.",
-)
-@click.option("--output-tokens", "output", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
-@click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ...")
-@click.option(
-    "--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*."
-)
-@click.option("--engine", help=ENGINE_HELP)
-@click.option("--utilization", type=click.IntRange(10, 98), help="Percent of usable memory the engine may take.")
-@click.option("--batched-tokens", type=click.IntRange(64), help="Tokens of an engine step.")
-@click.option(
-    "--max-num-seqs", "max_sequences", type=click.IntRange(1), help="Most requests of the engine, above --concurrency."
-)
-@click.option("--eager", is_flag=True, help="No CUDA graphs.")
-@click.option("--text-only", is_flag=True, help="Without the vision or audio tower.")
-@click.option("--cpu-offload", help="Weights of each GPU to keep in host memory, e.g. 8Gi.")
-@click.option("--lora", type=(int, int), help="LoRA slots and their largest rank, e.g. --lora 4 16.")
-@click.option(
-    "--speculate",
-    type=(click.Choice([method.value for method in SpeculationMethod], case_sensitive=False), click.IntRange(1, 32)),
-    help="Speculative decoding: method and tokens a step, e.g. --speculate Ngram 4.",
-)
-@click.option("--draft", help="The head or small model of --speculate Eagle or Draft: a name or a config.json.")
-@click.option("--why", is_flag=True, help="Show every formula with its numbers (for one GPU type).")
-@click.option("-o", "--output", "form", type=click.Choice(["table", "json"]), default="table")
+@click.argument("words", nargs=-1, metavar="MODEL | -- COMMAND...", shell_complete=complete_model)
+@option("--filename", note="A manifest or a Compose file whose server is meant.")
+@option("--gpu", "gpus", note="Default: all.", multiple=True)
+@option("--tp")
+@option("--pp", default=1, show_default=True)
+@option("--ep")
+@option("--dp", default=1, show_default=True)
+@option("--context-length", note="Default: 8192, or the model's own.")
+@option("--concurrency")
+@option("--prompt", note="Sizes for the expected load, whatever a manifest's sizing.")
+@option("--output-tokens")
+@option("--precision")
+@option("--kv-precision")
+@option("--engine")
+@option("--utilization")
+@option("--batched-tokens")
+@option("--max-num-seqs")
+@option("--eager")
+@option("--text-only")
+@option("--cpu-offload")
+@option("--lora")
+@option("--speculate", words=[method.value for method in SpeculationMethod])
+@option("--draft")
+@option("--why")
+@output("table", "json")
 @with_teachers
 def command(
     words: tuple[str, ...],
@@ -159,9 +140,9 @@ def _with_defaults(answer: AnsweredQuestion) -> AnsweredQuestion:
 
 
 _OTHER_NAMES = (
-    "Changes are given as options of `plimsoll estimate`. In the command, --context is --max-model-len, --precision is "
-    "--quantization, --kv-precision is --kv-cache-dtype, --concurrency is no option, and --tp, --pp, --dp and --ep are "
-    "the degrees of parallelism."
+    "Changes are given as options of `plimsoll estimate`. In the command, --context-length is --max-model-len, "
+    "--precision is --quantization, --kv-precision is --kv-cache-dtype, --concurrency is no option, and --tp, --pp, "
+    "--dp and --ep are the degrees of parallelism."
 )
 
 

@@ -7,7 +7,8 @@ import sys
 import click
 
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
-from plimsoll.cli.later import cluster_of
+from plimsoll.cli.later import cluster_of, default_namespace
+from plimsoll.cli.options import OF_CONTEXT, option
 from plimsoll.cli.plans.story import print_story
 from plimsoll.cli.process import EXIT_BAD_INPUT
 from plimsoll.cli.screen import screen
@@ -16,13 +17,15 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 
 @click.command("explain")
 @click.argument("name")
-@click.option("-n", "--namespace", default="default", show_default=True)
+@option("--namespace", note=OF_CONTEXT)
 @with_cluster
-def command(name: str, namespace: str, kubeconfig: str | None, context: str | None) -> None:
+def command(name: str, namespace: str | None, kubeconfig: str | None, context: str | None) -> None:
     """Tell the story of one InferenceDeployment of the cluster: decision, estimate, rejections, what runs."""
-    body = cluster_of(ClusterAccess(kubeconfig, context)).inference_deployment(ObjectKey(namespace, name))
+    access = ClusterAccess(kubeconfig, context)
+    key = ObjectKey(namespace or default_namespace(access.file, access.context), name)
+    body = cluster_of(access).inference_deployment(key)
     console = screen()
     if body is None:
-        console.print(f"There is no InferenceDeployment {namespace}/{name}.", highlight=False)
+        console.print(f"There is no InferenceDeployment {key}.", highlight=False)
         sys.exit(EXIT_BAD_INPUT)
     print_story(console, body)

@@ -10,6 +10,7 @@ from plimsoll.app.exports.document import text_of
 from plimsoll.app.review.values import Means
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.later import cluster_of
+from plimsoll.cli.options import option
 from plimsoll.cli.reading.files import STDIN
 from plimsoll.cli.reading.model_sources import hub_access
 from plimsoll.cli.screen import say
@@ -22,8 +23,8 @@ def command() -> None:
 
 
 @command.command("export")
-@click.option("--hash-names", is_flag=True, help="Replace names of objects, namespaces and labels by digests.")
-@click.option("-o", "--output", "file", default=STDIN, help="The file to write. Default: standard output.")
+@option("--hash-names")
+@option("--save", "file", note="Default: standard output.", default=STDIN)
 @with_cluster
 def write(hash_names: bool, file: str, kubeconfig: str | None, context: str | None) -> None:  # noqa: FBT001 - a flag
     """Write everything that the operator's decision reads into one JSON file.
@@ -43,5 +44,5 @@ def write(hash_names: bool, file: str, kubeconfig: str | None, context: str | No
     try:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInput("-o", file, f"It cannot be written: {error}.") from error
+        raise InvalidInput("--save", file, f"It cannot be written: {error}.") from error
     click.echo(f"{len(found.bodies)} objects are in {file}. Replay: plimsoll plan --snapshot {file} -f FILE", err=True)

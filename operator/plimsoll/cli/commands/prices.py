@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from plimsoll.cli.options import option, output
 from plimsoll.cli.prices.price_files import priced_types, read_prices
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
 from plimsoll.cli.screen import say, screen
@@ -20,14 +21,12 @@ from plimsoll.domain.units import format_price
 from plimsoll.facts.prices.remarks import OLDEST_DAYS, PriceRemark, remarks_on
 from plimsoll.status.price_words import remark_sentence, remark_summaries
 
-_AS_DATA = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
-
 
 @click.group("prices", invoke_without_command=True)
-@click.option("--prices", help="Own prices (a ConfigMap manifest or a list in CSV) over the catalogue's.")
-@_AS_DATA
+@option("--prices", note="They count before the catalogue's.")
+@output("table", "json")
 @click.pass_context
-def command(context: click.Context, prices: str | None, output: str) -> None:
+def command(context: click.Context, prices: str | None, form: str) -> None:
     """List the prices that count, with their sources, or check a price list of your own."""
     if context.invoked_subcommand is not None:
         return
@@ -36,14 +35,14 @@ def command(context: click.Context, prices: str | None, output: str) -> None:
         say("error", (f"{complaint}." for complaint in complaints))
         sys.exit(EXIT_BAD_INPUT)
     priced = [gpu for gpu in priced_types(own) if gpu.price is not None and not gpu.is_slice]
-    _show(priced, output, complaints=(), details=False)
+    _show(priced, form, complaints=(), details=False)
 
 
 @command.command("check")
 @click.argument("file")
-@click.option("--strict", is_flag=True, help="Warnings fail, too.")
-@_AS_DATA
-def check(file: str, strict: bool, output: str) -> None:  # noqa: FBT001 - a flag of the command line
+@option("--strict")
+@output("table", "json")
+def check(file: str, strict: bool, form: str) -> None:  # noqa: FBT001 - a flag of the command line
     """Check a price list: a CSV file, or a ConfigMap manifest (- for standard input). Asks no network.
 
     Exit status: 0 every price can be used, 1 some entry cannot (with --strict: or there is a warning), 2 the file
@@ -51,14 +50,14 @@ def check(file: str, strict: bool, output: str) -> None:  # noqa: FBT001 - a fla
     """
     own, complaints = read_prices(file, "FILE")
     priced = [gpu for gpu in priced_types(own) if own.get(gpu.name) is not None]
-    warned = _show(priced, output, complaints=complaints, details=True)
+    warned = _show(priced, form, complaints=complaints, details=True)
     sys.exit(EXIT_UNPLACED if complaints or (strict and warned) else EXIT_PLACED)
 
 
-def _show(priced: list[GpuType], output: str, *, complaints: tuple[str, ...], details: bool) -> bool:
+def _show(priced: list[GpuType], form: str, *, complaints: tuple[str, ...], details: bool) -> bool:
     """Print prices, errors and warnings. Return whether there are warnings."""
     remarks = remarks_on(priced, today())
-    if output == "json":
+    if form == "json":
         document = {
             "prices": _price_documents(priced),
             "warnings": _remark_documents(remarks),

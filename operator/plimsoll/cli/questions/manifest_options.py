@@ -51,7 +51,7 @@ def with_options(
     }
     means = _both({"prompt": asked.prompt, "output": asked.output})
     changes = {
-        "contextLength": asked.context,
+        "contextLength": asked.context_length,
         "concurrency": asked.concurrency,
         "precision": asked.precision,
         "kvCache": None if asked.kv_precision is None else {"precision": asked.kv_precision},

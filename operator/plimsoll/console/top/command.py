@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from plimsoll.cli.cluster.options import with_cluster
+from plimsoll.cli.options import option
 from plimsoll.cli.screen import screen
 from plimsoll.console.asked import fallback_namespace, needing_extra, settings_from, with_shared_options
 
 
 @click.command("top")
-@click.option("--seconds", default=2.0, show_default=True, type=click.FloatRange(0.5, 3600), help="Between pictures.")
-@click.option("--once", is_flag=True, help="Print one picture and end.")
+@option("--seconds", default=2.0, show_default=True)
+@option("--once")
 @with_shared_options
 @with_cluster
 def command(
