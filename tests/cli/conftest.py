@@ -21,6 +21,12 @@ TODAY = date(2026, 11, 22)
 Run = Callable[..., tuple[int, str, str]]
 
 
+@pytest.fixture(autouse=True)
+def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output that goes to no terminal, as a pipeline's; a worker of the tests has a width of its own."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Runs the command and gives its exit status and what it printed; ``stdin`` is what somebody pipes into it."""

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from plimsoll.cli import main as command_line
-from plimsoll.cli.answers.bars import BAR_CELLS, bar
+from plimsoll.cli.answers.bars import BAR_CELLS, budget_bar
 from plimsoll.cli.answers.sentences import verdict
 from plimsoll.cli.process import EXIT_BAD_INPUT
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split
@@ -446,7 +446,7 @@ def figures(kind: str = H100, context: int = 4096, concurrency: int = 8) -> Memo
 @every_case("concurrency", [1, 8, 64, 4096])
 def test_a_bar_is_as_wide_as_the_gpu_and_its_letters_come_in_order(kind: str, concurrency: int) -> None:
     found = figures(kind, concurrency=concurrency)
-    plain = bar(found).plain
+    plain = budget_bar(found).plain
     assert len(plain) == BAR_CELLS
     assert plain.count("|") == 1
     beyond = found.computed_bytes > found.usable_bytes
@@ -466,7 +466,7 @@ def test_a_bar_of_a_term_below_zero_keeps_its_width() -> None:
         kv_needed_tokens=1,
         kv_capacity_tokens=1,
     )
-    assert len(bar(corrected).plain) == BAR_CELLS
+    assert len(budget_bar(corrected).plain) == BAR_CELLS
 
 
 def test_a_verdict_names_what_is_lacking_outside_the_budget() -> None:

@@ -103,11 +103,13 @@ def test_the_advice_is_the_least_of_what_may_be_advised(model: str) -> None:
 
 
 def test_the_advice_leads_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Ran(capsys, [QWEN]).shown.splitlines()
+    shown = Ran(capsys, [QWEN]).shown
+    lines = shown.splitlines()
+    said = " ".join(shown[shown.index("Cheapest") : shown.index("\n GPU ")].split())
     assert lines[1].startswith("Cheapest that fits: ")
-    assert re.search(r"; fastest under \$\d+\.\d\d/h: ", lines[1])
+    assert re.search(r"; fastest under \$\d+\.\d\d/h: ", said)
     first = next(line for line in lines if " fits " in line and line.startswith(" "))
-    assert first.split()[0] in lines[1]
+    assert first.split()[0] in said
     assert not any("Cheapest" in line for line in Ran(capsys, [QWEN, "--gpu", "l4"]).shown.splitlines())
 
 
@@ -271,7 +273,7 @@ def test_the_table_shows_the_first_remedy_below_the_row(capsys: pytest.CaptureFi
     lines = [line.strip() for line in Ran(capsys, [LARGE]).shown.splitlines()]
     at = next(index for index, line in enumerate(lines) if line.startswith("l4-24gb"))
     assert " no " in lines[at]
-    assert lines[at + 1] == "fits with the published fp8 checkpoint on 8 GPUs"
+    assert lines[at + 1] == "fits with the published fp8 checkpoint on 8 GPUs (TP 8)"
     fitting = next(index for index, line in enumerate(lines) if line.startswith("h200-sxm-141gb"))
     assert not lines[fitting + 1].startswith("fits with")
     unfit = next(each for each in table_of(capsys, LARGE) if each["gpuType"] == "l4-24gb")

@@ -54,7 +54,7 @@ def test_every_gpu_type_is_listed_with_what_is_known_of_it() -> None:
     lines = shown("gpus").splitlines()
     listed = {line.split()[0] for line in lines[1:]}
     assert {gpu.name for gpu in load_gpu_types()} <= listed
-    (h100,) = (line for line in lines if line.split()[:1] == ["h100-sxm-80gb"])
+    (h100,) = (line for line in lines if line.split()[:2] == ["h100-sxm-80gb", "79.15"])
     assert h100.split()[:4] == ["h100-sxm-80gb", "79.15", "NVIDIA-H100-80GB-HBM3", "3.08"]
     (unpriced,) = (line for line in lines if line.split()[:1] == ["h20-96gb"])
     assert unpriced.split()[-2:] == ["-", "-"]

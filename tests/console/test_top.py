@@ -11,7 +11,7 @@ from rich.console import Console
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.sources.reader import Listener, Reader
 from plimsoll.console.top import frame
-from plimsoll.console.top.frame import BAR_CELLS, bar, picture
+from plimsoll.console.top.frame import BAR_CELLS, budget_bar, picture
 from plimsoll.console.views.load.live_use import LiveUse, SampledFigure
 from plimsoll.console.views.world import ClusterView, GapKind, KindGap
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -74,7 +74,7 @@ def test_missing_rights_are_sentences_and_no_zero() -> None:
 
 @pytest.mark.parametrize(("spare", "mark"), [(5, False), (0, False), (-1, True), (-3, True)])
 def test_a_bar_has_its_line_and_marks_what_is_over_it(spare: int, mark: bool) -> None:  # noqa: FBT001 - a parameter
-    text = bar(figures(spare)).plain
+    text = budget_bar(figures(spare)).plain
     assert len(text) == BAR_CELLS
     assert text.count("|") == 1
     assert ("!" in text) is mark

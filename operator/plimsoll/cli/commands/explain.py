@@ -11,7 +11,7 @@ from plimsoll.cli.later import cluster_of, default_namespace
 from plimsoll.cli.options import OF_CONTEXT, option
 from plimsoll.cli.plans.story import print_story
 from plimsoll.cli.process import EXIT_BAD_INPUT
-from plimsoll.cli.screen import screen
+from plimsoll.cli.screen import print_lines, screen
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 
@@ -26,6 +26,6 @@ def command(name: str, namespace: str | None, kubeconfig: str | None, context: s
     body = cluster_of(access).inference_deployment(key)
     console = screen()
     if body is None:
-        console.print(f"There is no InferenceDeployment {key}.", highlight=False)
+        print_lines(console, (f"There is no InferenceDeployment {key}.",))
         sys.exit(EXIT_BAD_INPUT)
     print_story(console, body)

@@ -43,7 +43,7 @@ from plimsoll.cli.reading.documents import (
 )
 from plimsoll.cli.reading.files import refuse_second_stdin
 from plimsoll.cli.reading.snapshot_files import AdminFiles, snapshot_from
-from plimsoll.cli.screen import say, screen
+from plimsoll.cli.screen import print_heading, print_lines, say, screen
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.errors import InvalidInput
@@ -222,8 +222,7 @@ def _show_plan(outcomes: Sequence[PlannedStatus], fleet: Fleet) -> None:
     console = screen()
     print_plan(console, outcomes)
     for outcome in outcomes:
-        console.rule(f"{outcome.namespace}/{outcome.name}", align="left")
-        if outcome.message:
-            console.print(outcome.message, highlight=False)
+        print_heading(console, f"{outcome.namespace}/{outcome.name}")
+        print_lines(console, filter(None, (outcome.message,)))
         print_details(console, outcome.status)
     print_left_out(console, fleet)

@@ -9,12 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 import click
-from rich.table import Table
 
+from plimsoll.cli.listing import Listing, figure, name, prose
 from plimsoll.cli.options import option, output
 from plimsoll.cli.prices.price_files import priced_types, read_prices
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
-from plimsoll.cli.screen import say, screen
+from plimsoll.cli.screen import print_listing, say, screen
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType, MarketOffers, Price
 from plimsoll.domain.public_words import PriceDoubt
 from plimsoll.domain.units import format_price
@@ -79,7 +79,17 @@ def _show(priced: list[GpuType], form: str, *, complaints: tuple[str, ...], deta
     return bool(remarks)
 
 
-_HEAD = ("TYPE", "ON DEMAND $/h", "SPOT $/h", "HYPERSCALERS $/h", "OFFERS", "VOTERS", "DATE", "SOURCE", "REMARKS")
+_HEAD = (
+    name("TYPE"),
+    figure("ON DEMAND $/h"),
+    figure("SPOT $/h"),
+    figure("HYPERSCALERS $/h"),
+    figure("OFFERS"),
+    figure("VOTERS"),
+    name("DATE"),
+    prose("SOURCE"),
+    prose("REMARKS"),
+)
 
 _WORDS = {
     PriceDoubt.THIN_PRICE: "thin",
@@ -92,19 +102,15 @@ _WORDS = {
 def _print_prices(priced: Sequence[GpuType], remarks: Iterable[PriceRemark]) -> None:
     """Print one line for each GPU type, the dearest first."""
     remarks = tuple(remarks)
-    table = Table(*_HEAD, box=None)
-    for index in (1, 2, 3):
-        table.columns[index].justify = "right"
-    table.columns[0].no_wrap = True
-    table.columns[_HEAD.index("SOURCE")].overflow = "fold"
+    table = Listing(_HEAD)
     for gpu in sorted(priced, key=lambda each: (-_usd(each), each.name)):
         price = gpu.price
         if price is not None:
             spot = None if price.spot is None else price.spot.usd_per_hour
             listed = None if price.market is None else price.market.hyperscaler_usd
             figures = [_dollars(each) for each in (price.usd_per_hour, spot, listed)]
-            table.add_row(gpu.name, *figures, *_evidence(price), _remarks(gpu, remarks))
-    screen().print(table)
+            table.add(gpu.name, *figures, *_evidence(price), _remarks(gpu, remarks))
+    print_listing(screen(), table)
 
 
 def _price_documents(priced: Iterable[GpuType]) -> list[dict[str, Any]]:

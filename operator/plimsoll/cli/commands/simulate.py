@@ -12,16 +12,16 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from plimsoll import __version__
 from plimsoll.cli.later import manifest_question
+from plimsoll.cli.listing import Listing, figure, name, prose
 from plimsoll.cli.options import complete_model, option, output
 from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.names import meant_types, named
 from plimsoll.cli.questions.types import answers
-from plimsoll.cli.screen import say, screen
+from plimsoll.cli.screen import print_lines, print_listing, say, screen
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.requests.serving import Request
@@ -202,12 +202,14 @@ _MILLISECONDS = 1000
 
 
 def _print_simulation(console: Console, simulation_run: SimulationRun, result: SimulationResult) -> None:
-    for line in (result.summary, "", *_input_lines(simulation_run), ""):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    print_lines(console, (result.summary, "", *_input_lines(simulation_run), ""))
+    events = Listing((name("TIME"), prose("EVENT")))
     for event in result.events:
-        console.print(f"{clock(event.at)}  {event.sentence}", highlight=False, markup=False, soft_wrap=True)
-    console.print(_table(result.moments))
-    console.print(_totals_line(result), highlight=False, markup=False, soft_wrap=True)
+        events.add(clock(event.at), event.sentence)
+    if result.events:
+        print_listing(console, events)
+    print_listing(console, _table(result.moments))
+    print_lines(console, (_totals_line(result),))
 
 
 def _input_lines(simulation_run: SimulationRun) -> Iterator[str]:
@@ -255,12 +257,13 @@ def _times(spread: TimePercentiles | None) -> str:
     return f"{spread.median * _MILLISECONDS:,.0f} / {spread.p95 * _MILLISECONDS:,.0f} ms"
 
 
-def _table(moments: Sequence[Moment]) -> Table:
-    table = Table()
-    for name in ("time", "KV in use", "KV tokens", "slots", "waiting", "replicas (wanted)", "TTFT", "TPOT"):
-        table.add_column(name, justify="right")
+_FIGURES = ("KV IN USE", "KV TOKENS", "SLOTS", "WAITING", "REPLICAS (WANTED)", "TTFT", "TPOT")
+
+
+def _table(moments: Sequence[Moment]) -> Listing:
+    table = Listing((name("TIME"), *map(figure, _FIGURES)))
     for each in evenly(moments, MOST_ROWS):
-        table.add_row(
+        table.add(
             clock(each.at),
             f"{each.kv_cache_in_use:.0%}",
             f"{each.held_tokens:,} / {each.hold_tokens:,}",

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from plimsoll.api.conversion.convert import check_without_model
 from plimsoll.app.review.values import Measured
 from plimsoll.cli.context import Models, prices_from
+from plimsoll.cli.listing import Listing, figure, name, prose
 from plimsoll.cli.planning import filled_in, request_of
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.tables import print_left_out
@@ -30,7 +30,7 @@ from plimsoll.cli.reading.documents import (
     read_manifests,
 )
 from plimsoll.cli.reading.model_sources import Images
-from plimsoll.cli.screen import print_lines
+from plimsoll.cli.screen import print_lines, print_listing
 from plimsoll.cli.split_words import split_document
 from plimsoll.domain.decisions.outcomes import Fit, Option, Rejection
 from plimsoll.domain.errors import InvalidInput
@@ -139,9 +139,10 @@ def next_sentence(found: Capacity) -> str:
 
 def print_capacity(console: Console, found: Measured) -> None:
     """Print one line per place, the total, and what blocks the next replica."""
-    table = Table("PLACE", "FIT ALONE", "OF THE TOTAL", "$/h EACH", "DOUBTS", "THE NEXT ONE THERE", box=None)
+    figures = map(figure, ("FIT ALONE", "OF THE TOTAL", "$/h EACH"))
+    table = Listing((name("PLACE"), *figures, prose("DOUBTS"), prose("THE NEXT ONE THERE")))
     for room in found.capacity.rooms:
-        table.add_row(
+        table.add(
             place_words(*room.option.target.place),
             str(room.alone),
             str(room.share),
@@ -150,10 +151,10 @@ def print_capacity(console: Console, found: Measured) -> None:
             rejection_sentence(room.blocked),
         )
     if found.capacity.rooms:
-        console.print(table)
+        print_listing(console, table)
     if found.runs:
         word = "replica has a place" if found.runs == 1 else "replicas have places"
-        console.print(f"{found.runs} {word} already.", highlight=False)
+        print_lines(console, (f"{found.runs} {word} already.",))
     print_lines(console, (total_sentence(found.capacity), next_sentence(found.capacity)))
     print_left_out(console, found.fleet)
 

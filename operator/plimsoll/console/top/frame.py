@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.cli.listing import Cell, Listing, bar, figure, name
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource, live_source
 from plimsoll.console.sources.reader import Reader
@@ -50,6 +51,7 @@ def picture(world: ClusterView, uses: Mapping[ObjectKey, LiveUse], now: float, r
         *_gaps(world, now),
         *_strips(world),
         _table(lines[:rows], uses, now),
+        Text(_LEGEND, "italic"),
         *_more(len(lines) - rows),
     )
 
@@ -78,38 +80,45 @@ def _gaps(world: ClusterView, now: float) -> Iterator[Text]:
         yield Text(gap.sentence, style="yellow")
 
 
-def _strips(world: ClusterView) -> Iterator[Table]:
+def _strips(world: ClusterView) -> Iterator[Listing]:
     strips = strips_of(world)
     if not strips:
         return
-    table = Table("GPU TYPE", "GPUS", "FREE", "OURS", "OTHERS", "NODES", box=None)
+    figures = map(figure, ("FREE", "OURS", "OTHERS", "NODES"))
+    table = Listing((name("GPU TYPE"), bar("GPUS", STRIP_CELLS), *figures))
     most = max(strip.gpus for strip in strips)
     for strip in strips:
         numbers = (strip.free, strip.ours, strip.others, strip.nodes)
-        table.add_row(strip.gpu_type, _strip(strip, most), *map(count, numbers))
+        table.add(strip.gpu_type, partial(_strip, strip, most), *map(count, numbers))
     yield table
 
 
-def _strip(strip: TypeStrip, most: int) -> Text:
+def _strip(strip: TypeStrip, most: int, length: int) -> Text:
     def cells(gpus: int) -> int:
-        return -(-gpus * STRIP_CELLS // most) if most else 0
+        return -(-gpus * length // most) if most else 0
 
     ours, others = cells(strip.ours), cells(strip.others)
     free = max(0, cells(strip.gpus) - ours - others)
     return Text.assemble(("#" * ours, "blue"), ("x" * others, "bright_black"), ("." * free, "dim"))
 
 
-def _table(lines: list[DeploymentLine], uses: Mapping[ObjectKey, LiveUse], now: float) -> Table:
-    table = Table(
-        "DEPLOYMENT", "STATE", "GPU", "ONE GPU", "NEED/MAY GiB", "KV", "BATCH", "WAIT", "READY", "$/H", box=None,
-        caption=_LEGEND, caption_justify="left",
-    )  # fmt: skip
+_COLUMNS = (
+    name("DEPLOYMENT"),
+    name("STATE"),
+    name("GPU"),
+    bar("ONE GPU", BAR_CELLS),
+    *map(figure, ("NEED/MAY GiB", "KV", "BATCH", "WAIT", "READY", "$/H")),
+)
+
+
+def _table(lines: list[DeploymentLine], uses: Mapping[ObjectKey, LiveUse], now: float) -> Listing:
+    table = Listing(_COLUMNS)
     for line in lines:
-        table.add_row(*_row(line, uses.get(line.row.key, LiveUse()), now))
+        table.add(*_row(line, uses.get(line.row.key, LiveUse()), now))
     return table
 
 
-def _row(line: DeploymentLine, use: LiveUse, now: float) -> tuple[RenderableType, ...]:
+def _row(line: DeploymentLine, use: LiveUse, now: float) -> tuple[Cell, ...]:
     row, state = line.row, line.state
     place = "none" if row.gpu_type is None or row.split is None else f"{row.gpu_type} {split_words(row.split)}"
     figures = row.figures
@@ -117,7 +126,7 @@ def _row(line: DeploymentLine, use: LiveUse, now: float) -> tuple[RenderableType
         Text(str(row.key)),
         Text(f"{state.symbol} {state.word}", style=_COLOURS.get(state.kind, "")),
         place,
-        Text("no estimate", style="bright_black") if figures is None else bar(figures),
+        Text("no estimate", style="bright_black") if figures is None else partial(budget_bar, figures),
         "" if figures is None else f"{gib(figures.upper)}/{gib(figures.budget)}",
         _figure(use.kv, now, percent),
         _figure(use.sequence_slots, now, percent),
@@ -127,17 +136,17 @@ def _row(line: DeploymentLine, use: LiveUse, now: float) -> tuple[RenderableType
     )
 
 
-def bar(figures: Figures) -> Text:
+def budget_bar(figures: Figures, length: int = BAR_CELLS) -> Text:
     """Return one GPU as text: a letter for each part, readable without colours."""
     cells: list[tuple[str, str]] = []
     reached = 0
     for look, size in (*zip(_LETTERS, figures.terms, strict=True), (("m", "bright_black"), figures.margin)):
         reached += size
-        filled = min(BAR_CELLS, round(BAR_CELLS * reached / figures.usable)) if figures.usable else 0
+        filled = min(length, round(length * reached / figures.usable)) if figures.usable else 0
         cells += [look] * (filled - len(cells))
-    cells += [(".", "dim")] * (BAR_CELLS - len(cells))
+    cells += [(".", "dim")] * (length - len(cells))
     if figures.usable:
-        cells[max(0, min(BAR_CELLS - 2, BAR_CELLS * figures.budget // figures.usable))] = ("|", "bold")
+        cells[max(0, min(length - 2, length * figures.budget // figures.usable))] = ("|", "bold")
     if figures.spare < 0:
         cells[-1] = ("!", "red")
     return Text.assemble(*cells)
@@ -187,7 +196,7 @@ async def _show(screen: Console, reader: Reader, live: LiveSource, seconds: floa
     if is_once:
         await _read(reader)
         world = reader.world
-        screen.print(picture(world, await _uses(world, live), time.time(), len(world.rows)))
+        screen.print(picture(world, await _uses(world, live), time.time(), len(world.rows)), crop=False)
         return
     with Live(console=screen, screen=True, auto_refresh=False) as terminal, reader.listen() as listener:
         while True:
