@@ -50,7 +50,7 @@ class Ran:
     def answers(self) -> list[dict[str, Any]]:
         """The answers of ``-o json``."""
         assert self.status == 0, self.error
-        found: list[dict[str, Any]] = json.loads(self.shown)
+        found: list[dict[str, Any]] = json.loads(self.shown)["answers"]
         return found
 
 

@@ -47,7 +47,7 @@ class Ran:
     def answer(self) -> dict[str, Any]:
         """The only answer of ``-o json``."""
         assert self.error == ""
-        (found,) = json.loads(self.shown)
+        (found,) = json.loads(self.shown)["answers"]
         return dict(found)
 
 

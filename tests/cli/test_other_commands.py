@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from plimsoll.cli.commands import explain
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
@@ -194,7 +196,22 @@ class TestExplain:
 
     def test_an_object_that_is_not_there(self, cluster: dict[str, Any]) -> None:
         assert cluster == {}
-        assert "There is no InferenceDeployment ml/llama." in shown("explain", "llama", "-n", "ml", exit_code=2)
+        failed = CliRunner().invoke(command_line.cli, ("explain", "llama", "-n", "ml"))
+        assert isinstance(failed.exception, InvalidInput)
+        assert "There is no InferenceDeployment ml/llama: name another one" in str(failed.exception)
+
+    def test_the_story_as_data_is_the_status_and_whether_it_is_up_to_date(self, cluster: dict[str, Any]) -> None:
+        head = {"name": "llama", "namespace": "ml", "generation": 3}
+        cluster |= {"metadata": head, "status": status(Report("llama", 2, 1)) | {"tooSmall": [{"gpuType": "l4-24gb"}]}}
+        found = json.loads(shown("explain", "llama", "-n", "ml", "-o", "json"))
+        assert (found["formatVersion"], found["namespace"], found["name"], found["upToDate"]) == (
+            1,
+            "ml",
+            "llama",
+            False,
+        )
+        assert found["status"]["observedGeneration"] == 2
+        assert "status.tooSmall[0] is ignored" in found["warnings"][0]
 
 
 RENAMED = {

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from plimsoll.engines.registry import ENGINES
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 from tests.support.toy_engine import ABACUS
 
 MODEL, GPU = "meta-llama/Llama-3.1-8B-Instruct", "h100-sxm-80gb"
@@ -30,7 +30,7 @@ def estimated(run: Run, *words: str) -> dict[str, Any]:
     """The figures of the only GPU type."""
     status, out, err = run("estimate", "-o", "json", *words)
     assert status == 0, err
-    (found,) = json.loads(out)
+    (found,) = json.loads(out)["answers"]
     return dict(found)
 
 
@@ -83,7 +83,7 @@ def test_a_plan_places_each_object_with_its_own_engine(run: Run, tmp_path: Path)
         "plan", "-f", str(tmp_path / "both.yaml"), "--fleet", str(EXAMPLES / "fleet.yaml"), "-o", "json"
     )
     assert status == 0, err
-    found = {each["name"]: each for each in json.loads(out)}
+    found = {each["name"]: each for each in deployments(out)}
     assert counts(found["toy"]["estimate"]) == TOYS
     assert counts(found["llama-8b"]["estimate"]) == set(TERMS)
 

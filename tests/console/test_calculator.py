@@ -84,7 +84,7 @@ def test_the_copied_command_prints_the_figures_of_the_page(options: dict[str, st
     assert answer is not None
     program, *words = shlex.split(answer.command)
     assert program == "plimsoll"
-    assert printed([*words, "-o", "json"]) == f"{document(urlencode(query))}\n"
+    assert printed([*words, "-o", "json"]) == document(urlencode(query))
 
 
 @every_case("model", [MODEL, *SHAPES])
@@ -92,10 +92,10 @@ def test_the_copied_command_prints_the_figures_of_the_page(options: dict[str, st
 def test_every_figure_is_that_of_the_command(model: str, gpu: str) -> None:
     query = asked({}, gpu, model)
     text = printed(["estimate", model, *(["--gpu", gpu] if gpu else []), "-o", "json"])
-    assert f"{document(urlencode(query))}\n" == text
+    assert document(urlencode(query)) == text
     answer = calculator_of({key: (value,) for key, value in query.items()}).answer
     assert answer is not None
-    figures = [each for each in json.loads(text) if "terms" in each]
+    figures = [each for each in json.loads(text)["answers"] if "terms" in each]
     rows = [row for row in answer.rows if row.figures is not None]
     for row, wanted in zip(rows, figures, strict=True):
         assert row.figures is not None
@@ -119,7 +119,7 @@ def test_a_pasted_configuration_is_asked_about_as_the_command_does_from_a_file(
         assert answer.file == "house-model.json"
         Path(answer.file).write_text(each["config"], "utf-8")
         words = shlex.split(answer.command)[1:]
-        assert printed([*words, "-o", "json"]) == f"{document(urlencode(each))}\n"
+        assert printed([*words, "-o", "json"]) == document(urlencode(each))
 
 
 def test_another_engine_is_shown_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,11 +257,11 @@ async def test_the_console_shows_what_the_static_page_shows() -> None:
 def test_a_document_of_a_faulty_question_is_an_error() -> None:
     with pytest.raises(InvalidInput):
         document("?model=nobody/none")
-    assert json.loads(document(f"?model={MODEL}&gpu={GPU}"))[0]["gpuType"] == GPU
+    assert json.loads(document(f"?model={MODEL}&gpu={GPU}"))["answers"][0]["gpuType"] == GPU
 
 
 def test_a_gpu_of_several_sizes_gets_a_note_on_the_page_and_in_the_document() -> None:
     several, one = (f"model={MODEL}&gpu={gpu}" for gpu in ("A100", "a100-pcie-40gb"))
     assert "It is read as a100-pcie-40gb" in unescape(page(several))
     assert "It is read as" not in page(one)
-    assert any("It is read as" in note for note in json.loads(document(several))[0]["notes"])
+    assert any("It is read as" in note for note in json.loads(document(several))["answers"][0]["notes"])

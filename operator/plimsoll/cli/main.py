@@ -19,11 +19,13 @@ from plimsoll.domain.errors import PlimsollError
 COMMANDS = (
     "approve",
     "capacity",
+    "completion",
     "console",
     "estimate",
     "explain",
     "fleet",
     "gpus",
+    "init",
     "learn",
     "models",
     "plan",

@@ -15,8 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
-from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from plimsoll.api.bounds import ENGINE_HELP
 
 _FILE: Final = click.Path(exists=True, dir_okay=False)
 _DEGREE: Final = click.IntRange(1, 64)
@@ -69,6 +68,13 @@ def complete_model(_context: click.Context, _parameter: click.Parameter, begun: 
     return _starting_with(names, begun) or [*map(CompletionItem, found)] or [CompletionItem(begun, type="file")]
 
 
+def complete_file(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The files whose names begin so: the shell knows them."""
+    return [CompletionItem(begun, type="file")]
+
+
+_NAMED_FILE: Final = MappingProxyType({"metavar": "FILE", "shell_complete": complete_file})
+
 _ENTRIES: Final = (
     # What is asked about: a model and its load.
     Entry(("--gpu",), "GPU type (`plimsoll gpus`), or its name as drivers print it.", None,
@@ -84,9 +90,7 @@ _ENTRIES: Final = (
     Entry(("--precision",), "Weights: auto, bf16, fp16, fp8, ..."),
     Entry(("--kv-precision",),
           "KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*."),
-    Entry(("--engine",),
-          f"Release of the engine, e.g. {DEFAULT_ENGINE_VERSION}, or the engine too: "
-          f"{DEFAULT_ENGINE}:{DEFAULT_ENGINE_VERSION}."),
+    Entry(("--engine",), ENGINE_HELP),
     Entry(("--utilization",), "Percent of the GPU's usable memory that the engine may take.", click.IntRange(1, 100)),
     Entry(("--batched-tokens",), "Tokens of an engine step.", click.IntRange(64)),
     Entry(("--max-num-seqs", "max_sequences"), "Most requests of the engine, above --concurrency.", _COUNT),
@@ -99,6 +103,8 @@ _ENTRIES: Final = (
           {"shell_complete": complete_model}),
     Entry(("--model",), "The model: a name, a checkpoint folder or a config.json.", None,
           {"shell_complete": complete_model}),
+    Entry(("--objective",), "How much speed is worth against dollars.", _one_of),
+    Entry(("--name",), "The InferenceDeployment's name. Default: made from the model's."),
     Entry(("--why",), "Show every formula with its numbers (for one GPU type).", None, {"is_flag": True}),
     # A simulated load.
     Entry(("--preset",), "The requests.", _one_of),
@@ -117,22 +123,22 @@ _ENTRIES: Final = (
     Entry(("--patience",), "Seconds until a client gives up.", float),
     Entry(("--seed",), "Another seed draws other requests.", int),
     # Files that are read.
-    Entry(("-f", "--filename"), "File with manifests, or - for standard input.", None, {"metavar": "FILE"}),
+    Entry(("-f", "--filename"), "File with manifests, or - for standard input.", None, _NAMED_FILE),
     Entry(("-R", "--recursive"), "Look in the folders below those of -f, too.", None, {"is_flag": True}),
     Entry(("--what-if",), '"+2 h100-sxm-80gb x8" (more nodes), "-l40s" (no such nodes), "NAME.FIELD=VALUE".'),
     Entry(("--fleet",),
           "A file (or -) instead of the cluster: kubectl get nodes,pods,resourcequotas,limitranges,priorityclasses -A "
-          "-o yaml.", None, {"metavar": "FILE"}),
+          "-o yaml.", None, _NAMED_FILE),
     Entry(("--snapshot",), "A file (or -) of `plimsoll fleet export` instead of the cluster.", None,
-          {"metavar": "FILE"}),
+          _NAMED_FILE),
     Entry(("--prices",), "Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).", None,
-          {"metavar": "FILE"}),
+          _NAMED_FILE),
     Entry(("--node-groups",), "Nodes that could be added: a list as in the chart's fleet.nodeGroups, or NodePools.",
-          None, {"metavar": "FILE"}),
+          None, _NAMED_FILE),
     Entry(("--values",),
           "The chart's values of the operator: objective, gpuVendors, fleet.billing, fleet.overload and "
-          "fleet.nodeGroups count.", None, {"metavar": "FILE"}),
-    Entry(("--observations",), "A file that `plimsoll learn --save` has written.", None, {"metavar": "FILE"}),
+          "fleet.nodeGroups count.", None, _NAMED_FILE),
+    Entry(("--observations",), "A file that `plimsoll learn --save` has written.", None, _NAMED_FILE),
     Entry(("--strict",), "Warnings fail, too.", None, {"is_flag": True}),
     # The cluster.
     Entry(("--kubeconfig",), "The kubeconfig, as for kubectl.", _FILE),
@@ -150,7 +156,7 @@ _ENTRIES: Final = (
           {"metavar": "NAMESPACE/NAME"}),
     # The answer.
     Entry(("-o", "--output", "form"), "Form of the answer.", _one_of),
-    Entry(("--save",), "The file to write.", None, {"metavar": "FILE"}),
+    Entry(("--save",), "The file to write.", None, _NAMED_FILE),
     Entry(("--hash-names",), "Replace names of objects, namespaces and labels by digests.", None, {"is_flag": True}),
     Entry(("--seconds",), "Between pictures.", click.FloatRange(0.5, 3600)),
     Entry(("--once",), "Print one picture and end.", None, {"is_flag": True}),

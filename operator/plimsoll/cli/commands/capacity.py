@@ -11,10 +11,9 @@ import click
 from plimsoll.app.review.values import DeploymentWish, Means, Measured
 from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with_cluster
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.later import OR_FLEET, cluster_of, default_namespace, replay_capacity
+from plimsoll.cli.later import OR_FLEET, deciding_cluster, default_namespace, replay_capacity
 from plimsoll.cli.options import OF_CONTEXT, complete_model, option, output
 from plimsoll.cli.plans.capacity import Subject, capacity_document, located, measure_offline, print_capacity
-from plimsoll.cli.plans.tables import print_document
 from plimsoll.cli.process import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.names import meant_types
@@ -22,7 +21,7 @@ from plimsoll.cli.reading.documents import no_effect_note
 from plimsoll.cli.reading.files import refuse_second_stdin
 from plimsoll.cli.reading.model_sources import hub_access
 from plimsoll.cli.reading.snapshot_files import snapshot_from
-from plimsoll.cli.screen import say, screen
+from plimsoll.cli.screen import print_document, say, screen, waiting
 
 _WITH_MODEL = "With MODEL."
 
@@ -78,7 +77,8 @@ def command(
         found = measure_offline(located(subject, namespace or "default"), fleet, prices)
     else:
         means = Means(*hub_access(), prices=None if prices is None else prices_from(prices))
-        found = _measured(subject, namespace, snapshot, means, ClusterAccess(kubeconfig, context))
+        with waiting("deciding on the cluster as the operator does"):
+            found = _measured(subject, namespace, snapshot, means, ClusterAccess(kubeconfig, context))
     found = replace(found, notes=(*meant.notes, *found.notes))
     say("note", (*found.notes, no_effect_note(namespace, {found.key.namespace})))
     if form == "table":
@@ -95,4 +95,4 @@ def _measured(
         found = located(subject, namespace or "default")
         return replay_capacity(snapshot_from(snapshot), DeploymentWish(found.where, found.body), means)
     found = located(subject, namespace or default_namespace(access.file, access.context))
-    return cluster_of(access, OR_FLEET).measure(DeploymentWish(found.where, found.body), means)
+    return deciding_cluster(access, OR_FLEET).measure(DeploymentWish(found.where, found.body), means)

@@ -8,16 +8,17 @@ from typing import Any
 import click
 
 from plimsoll.cli.answers.bars import print_answers, print_one, print_working
-from plimsoll.cli.answers.estimate_json import documents_of
+from plimsoll.cli.answers.estimate_json import document_of
 from plimsoll.cli.answers.learned import learned_answers
 from plimsoll.cli.answers.rows import AnsweredQuestion, answered
 from plimsoll.cli.cluster.teachers import Teachers, with_teachers
-from plimsoll.cli.later import command_of_file, manifest_question
+from plimsoll.cli.later import command_of_file, manifest_question, written_manifest
 from plimsoll.cli.options import complete_model, option, output
 from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.names import meant_types, named
-from plimsoll.cli.screen import print_lines, screen
+from plimsoll.cli.reading.files import STDIN
+from plimsoll.cli.screen import print_document, print_lines, say, screen
 from plimsoll.cli.starts.start_question import start_question
 from plimsoll.cli.starts.started import default_notes
 from plimsoll.cli.starts.written_commands import Written, command_in, example, readers
@@ -68,7 +69,7 @@ class _Estimate(click.Command):
 @option("--speculate", words=[method.value for method in SpeculationMethod])
 @option("--draft")
 @option("--why")
-@output("table", "json")
+@output("table", "json", "manifest")
 @with_teachers
 def command(
     words: tuple[str, ...],
@@ -86,7 +87,7 @@ def command(
     """Say what MODEL (a name, a page of the Hub, a checkpoint folder, a config.json, a manifest) needs on each GPU.
 
     Or say whether a server starts as given, and which KV cache it gets: `plimsoll estimate -- vllm serve MODEL ...`,
-    or `plimsoll estimate -f pod.yaml`.
+    or `plimsoll estimate -f pod.yaml`. With -o manifest it prints the InferenceDeployment that asks for the same.
     """
     meant = meant_types(gpus)
     split = None if tp is None else Split(tp, pp, dp, expert_parallel=ep or dp > 1)
@@ -95,14 +96,27 @@ def command(
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     question = _question(words, filename, asked)
     question = replace(question, notes=(*meant.notes, *question.notes))
+    if form == "manifest":
+        say("note", question.notes)
+        click.echo(written_manifest(_source(words, filename, question), asked, question), nl=False)
+        return
     question, found = learned_answers(question, teachers)
     answer = _with_defaults(answered(question, found, question.gpus, question.split))
     if why and len(answer.shown) != 1:
         raise InvalidInput("--why", f"{len(answer.shown)} GPU types", "Name one GPU type with --gpu.")
     if form == "json":
-        click.echo(documents_of(answer, why=why))
+        print_document(form, document_of(answer, why=why))
     else:
         _show_answers(answer, why=why)
+
+
+def _source(words: tuple[str, ...], filename: str | None, question: EstimateQuestion) -> str:
+    """Return the source of a manifest: the model or the manifest that is named."""
+    source = filename if filename is not None and not words else words[0] if len(words) == 1 else ""
+    if question.command is not None or source in ("", STDIN):
+        fix = "A command, and what is piped in, become no manifest: name a model, a config.json or a manifest."
+        raise InvalidInput("-o", "manifest", fix)
+    return named(source).source
 
 
 def _question(words: tuple[str, ...], filename: str | None, asked: TypedOptions) -> EstimateQuestion:

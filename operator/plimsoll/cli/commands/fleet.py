@@ -9,11 +9,11 @@ import click
 from plimsoll.app.exports.document import text_of
 from plimsoll.app.review.values import Means
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
-from plimsoll.cli.later import cluster_of
+from plimsoll.cli.later import deciding_cluster
 from plimsoll.cli.options import option
 from plimsoll.cli.reading.files import STDIN
 from plimsoll.cli.reading.model_sources import hub_access
-from plimsoll.cli.screen import say
+from plimsoll.cli.screen import say, waiting
 from plimsoll.domain.errors import InvalidInput
 
 
@@ -35,7 +35,8 @@ def write(hash_names: bool, file: str, kubeconfig: str | None, context: str | No
 
     Exit status: 0 the file is written, 2 the cluster cannot be read or the file cannot be written.
     """
-    found = cluster_of(ClusterAccess(kubeconfig, context)).export(Means(*hub_access()), hash_names=hash_names)
+    with waiting("reading the cluster"):
+        found = deciding_cluster(ClusterAccess(kubeconfig, context)).export(Means(*hub_access()), hash_names=hash_names)
     say("note", found.notes)
     text = text_of(found)
     if file == STDIN:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from plimsoll.cli.later import saved_observation
 from plimsoll.cli.options import option, output
-from plimsoll.cli.screen import screen
+from plimsoll.cli.screen import print_document, screen
 from plimsoll.cli.starts.logged_start import MOST_BYTES, MOST_LINES, LogFile, NamedStart, logged_start
 from plimsoll.cli.starts.start_answers import lesson_document, print_lesson
 from plimsoll.cli.starts.start_lesson import Lesson, lesson_of
@@ -46,7 +44,7 @@ def command(
     if save is not None:
         notes.append(_saved(save, lesson))
     if form == "json":
-        click.echo(json.dumps(lesson_document(start, lesson, notes), indent=2))
+        print_document(form, lesson_document(start, lesson, notes))
     else:
         print_lesson(screen(), start, lesson, notes)
 

@@ -18,14 +18,13 @@ from plimsoll.cli.cluster.teachers import Lessons, Teachers
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import lessons_of
 from plimsoll.cli.options import OF_CONTEXT, option, output
-from plimsoll.cli.planning import Planned, PlannedStatus, appraisal_of
+from plimsoll.cli.planning import Planned, PlannedStatus, appraisal_of, plan_document
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.live_plan import LivePlanOptions, exit_status, plan_file, plan_live, plan_stored
 from plimsoll.cli.plans.markdown import plan_markdown
 from plimsoll.cli.plans.tables import (
     print_appraisal,
     print_details,
-    print_document,
     print_left_out,
     print_objects,
     print_plan,
@@ -43,7 +42,7 @@ from plimsoll.cli.reading.documents import (
 )
 from plimsoll.cli.reading.files import refuse_second_stdin
 from plimsoll.cli.reading.snapshot_files import AdminFiles, snapshot_from
-from plimsoll.cli.screen import print_heading, print_lines, say, screen
+from plimsoll.cli.screen import print_document, print_heading, print_lines, say, screen
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.errors import InvalidInput
@@ -215,7 +214,7 @@ def _print_plan(printed: Sequence[Any], form: str, fleet: Fleet) -> None:
     elif form == "objects":
         print_objects(body for bodies in printed for body in bodies)
     else:
-        print_document(form, printed)
+        print_document(form, plan_document(printed))
 
 
 def _show_plan(outcomes: Sequence[PlannedStatus], fleet: Fleet) -> None:

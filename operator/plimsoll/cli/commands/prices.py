@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -14,7 +13,7 @@ from plimsoll.cli.listing import Listing, figure, name, prose
 from plimsoll.cli.options import option, output
 from plimsoll.cli.prices.price_files import priced_types, read_prices
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
-from plimsoll.cli.screen import print_listing, say, screen
+from plimsoll.cli.screen import print_document, print_listing, say, screen
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType, MarketOffers, Price
 from plimsoll.domain.public_words import PriceDoubt
 from plimsoll.domain.units import format_price
@@ -63,7 +62,7 @@ def _show(priced: list[GpuType], form: str, *, complaints: tuple[str, ...], deta
             "warnings": _remark_documents(remarks),
             "errors": list(complaints),
         }
-        click.echo(json.dumps(document, indent=2))
+        print_document(form, document)
         return bool(remarks)
     _print_prices(priced, remarks)
     say("error", (f"{complaint}." for complaint in complaints))

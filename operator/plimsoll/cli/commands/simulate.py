@@ -5,7 +5,6 @@ In a document, times are in seconds since the beginning, and absent figures are 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -21,7 +20,7 @@ from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.names import meant_types, named
 from plimsoll.cli.questions.types import answers
-from plimsoll.cli.screen import print_lines, print_listing, say, screen
+from plimsoll.cli.screen import print_document, print_lines, print_listing, say, screen, waiting
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.requests.serving import Request
@@ -72,10 +71,11 @@ def command(model: str, gpu: str, mode: str, form: str, **asked: Any) -> None:
     """
     meant = meant_types((gpu,))
     simulation_run = simulation_run_of(Simulated(model=model, gpu=meant.types[0], mode=Mode(mode), **asked))
-    result = simulate(simulation_run)
+    with waiting(f"simulating {simulation_run.workload.minutes:g} min of requests"):
+        result = simulate(simulation_run)
     say("note", meant.notes)
     if form == "json":
-        click.echo(json.dumps({**simulation_document(simulation_run, result), "notes": list(meant.notes)}, indent=2))
+        print_document(form, {**simulation_document(simulation_run, result), "notes": list(meant.notes)})
     else:
         _print_simulation(screen(), simulation_run, result)
 

@@ -5,7 +5,6 @@ How many more replicas fit, in sentences, as a table for people and as data for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,7 @@ from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.tables import print_left_out
 from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.estimate import manifest_of
+from plimsoll.cli.questions.manifest_options import bounded
 from plimsoll.cli.reading.documents import (
     Located,
     UnusableDocument,
@@ -84,20 +84,11 @@ def _of_model(model: str, subject: Subject) -> Located:
     body = manifest_of(model, subject.asked)
     spec = body.get("spec")
     if isinstance(spec, dict):
-        body["spec"] = _bounded(spec, subject.asked.gpus, subject.tensor_parallel)
+        body["spec"] = bounded(spec, subject.asked.gpus, subject.tensor_parallel)
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and metadata.get("name") == "estimate":
         body["metadata"] = {"name": NAME}
     return Located(model, body)
-
-
-def _bounded(spec: dict[str, Any], gpus: Sequence[str], tensor_parallel: int | None) -> dict[str, Any]:
-    bounds: dict[str, Any] = {}
-    if gpus:
-        bounds["gpu"] = {**(spec.get("gpu") or {}), "allow": list(gpus)}
-    if tensor_parallel is not None:
-        bounds["overrides"] = {**(spec.get("overrides") or {}), "tensorParallel": tensor_parallel}
-    return {**spec, **bounds}
 
 
 def measure_offline(found: Located, fleet: str, prices: str | None) -> Measured:

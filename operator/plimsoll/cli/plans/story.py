@@ -24,6 +24,7 @@ from plimsoll.placement.explain import place_words
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.status.places import LIMITS, split_of
 from plimsoll.status.reading import record_of, whole_status
+from plimsoll.status.writing import document_of
 
 
 def print_story(console: Console, body: Mapping[str, Any]) -> None:
@@ -45,6 +46,19 @@ def print_story(console: Console, body: Mapping[str, Any]) -> None:
     print_lines(console, map(_taken_back, status.failed_moves or ()))
     if status.rebalancing is not None:
         _print_live(console, status.rebalancing, body["metadata"])
+
+
+def story_document(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same as data: the object's name, whether the operator has seen it as it is, and its status."""
+    record, head = record_of(body), body["metadata"]
+    status = whole_status(record)
+    return {
+        "namespace": head.get("namespace"),
+        "name": head.get("name"),
+        "upToDate": status.observed_generation == head.get("generation"),
+        "warnings": list(record.complaints),
+        "status": document_of(status),
+    }
 
 
 _OLD = "The operator has not seen the last change yet; this is the state before it."

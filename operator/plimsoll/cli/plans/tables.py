@@ -1,10 +1,9 @@
-"""Tables for people: the plan, the terms of an estimate, the rejected candidates. And data for programs."""
+"""Tables for people: the plan, the terms of an estimate, the rejected candidates. And manifests for kubectl."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
@@ -22,7 +21,6 @@ from plimsoll.api.v1alpha1.status import (
 )
 from plimsoll.cli.answers.cache_words import NO_CACHE
 from plimsoll.cli.listing import Listing, figure, name, prose
-from plimsoll.cli.planning import PlannedStatus
 from plimsoll.cli.screen import print_heading, print_lines, print_listing
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.units import GIB, counted
@@ -30,6 +28,9 @@ from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.explain import unhealthy_words
 from plimsoll.status.price_words import billing_words
 from plimsoll.status.speed_words import speed_words
+
+if TYPE_CHECKING:
+    from plimsoll.cli.planning import PlannedStatus  # it takes long to import
 
 _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
 
@@ -226,12 +227,6 @@ def print_left_out(console: Console, fleet: Fleet) -> None:
     print_heading(console, "nodes left out")
     print_lines(console, (f"{node.name}: {node.reason} ({node.detail})" for node in fleet.ignored))
     print_lines(console, (f"{less.name}: {unhealthy_words(less)}" for less in fleet.unhealthy))
-
-
-def print_document(form: str, document: Any) -> None:
-    """Print data as JSON, or as YAML if the form is not ``json``."""
-    text = f"{json.dumps(document, indent=2)}\n" if form == "json" else yaml.safe_dump(document, sort_keys=False)
-    click.echo(text, nl=False)
 
 
 def print_objects(bodies: Iterable[Any]) -> None:

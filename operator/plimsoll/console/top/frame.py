@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from rich.console import Console, Group, RenderableType
@@ -14,9 +15,11 @@ from rich.text import Text
 
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.cli.listing import Cell, Listing, bar, figure, name
+from plimsoll.cli.screen import print_document
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource, live_source
 from plimsoll.console.sources.reader import Reader
+from plimsoll.console.top.document import picture_document
 from plimsoll.console.views.deployments import DeploymentLine, lines_of
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.fleet import TypeStrip, strips_of
@@ -26,6 +29,7 @@ from plimsoll.console.views.load.pressure import asked_of, pods_of
 from plimsoll.console.views.states import Summary, summary_of
 from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent, split_words
 from plimsoll.console.views.world import ClusterView
+from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 BAR_CELLS = 24
@@ -173,13 +177,35 @@ FIRST_SECONDS = 60.0
 """How long a single picture waits until the cluster is read."""
 
 
-def watch(screen: Console, settings: ConsoleSettings, fallback: str, *, seconds: float, is_once: bool) -> None:
+Uses = Mapping[ObjectKey, LiveUse]
+
+
+def printed(screen: Console, world: ClusterView, uses: Uses, now: float) -> None:
+    """Print one picture with all deployments."""
+    screen.print(picture(world, uses, now, len(world.rows)), crop=False)
+
+
+def documented(_screen: Console, world: ClusterView, uses: Uses, now: float) -> None:
+    """Print the same as JSON."""
+    print_document("json", picture_document(world, uses, now))
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """How pictures are shown: every ``seconds`` anew until Ctrl-C, or one that ``once`` prints."""
+
+    screen: Console
+    seconds: float = 2.0
+    once: Callable[[Console, ClusterView, Uses, float], None] | None = None
+
+
+def watch(settings: ConsoleSettings, fallback: str, pictures: Pictures) -> None:
     """Show the fleet until Ctrl-C, or once."""
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_watch(screen, settings, fallback, seconds, is_once=is_once))
+        asyncio.run(_watch(settings, fallback, pictures))
 
 
-async def _watch(screen: Console, settings: ConsoleSettings, fallback: str, seconds: float, *, is_once: bool) -> None:
+async def _watch(settings: ConsoleSettings, fallback: str, pictures: Pictures) -> None:
     live = live_source(settings.prometheus_url or "")
     fallbacks = (fallback,) if fallback else ()
     async with (
@@ -187,16 +213,19 @@ async def _watch(screen: Console, settings: ConsoleSettings, fallback: str, seco
         Reader(cluster, settings.namespaces, fallbacks, settings.operator) as reader,
     ):
         try:
-            await _show(screen, reader, live, seconds, is_once=is_once)
+            await _show(reader, live, pictures)
         finally:
             live.close()
 
 
-async def _show(screen: Console, reader: Reader, live: LiveSource, seconds: float, *, is_once: bool) -> None:
-    if is_once:
+async def _show(reader: Reader, live: LiveSource, pictures: Pictures) -> None:
+    screen = pictures.screen
+    if pictures.once is not None:
         await _read(reader)
         world = reader.world
-        screen.print(picture(world, await _uses(world, live), time.time(), len(world.rows)), crop=False)
+        if world.is_loading:
+            raise SourceUnavailable(f"The API server has not answered within {FIRST_SECONDS:.0f} s.")
+        pictures.once(screen, world, await _uses(world, live), time.time())
         return
     with Live(console=screen, screen=True, auto_refresh=False) as terminal, reader.listen() as listener:
         while True:
@@ -204,8 +233,8 @@ async def _show(screen: Console, reader: Reader, live: LiveSource, seconds: floa
             rows = max(1, screen.height - OVERHEAD_LINES)
             shown = picture(world, await _uses(world, live), time.time(), rows)
             terminal.update(Group(shown, HOW_TO_END), refresh=True)
-            await listener.wait(seconds)
-            await asyncio.sleep(min(1.0, seconds))
+            await listener.wait(pictures.seconds)
+            await asyncio.sleep(min(1.0, pictures.seconds))
 
 
 async def _read(reader: Reader) -> None:

@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
-from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
-from plimsoll.cli.options import GLOSSARY
+from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, ENGINE_HELP
 from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.names import meant_types
 from plimsoll.console.views.paging import Query, first_of
@@ -79,7 +78,7 @@ MORE = (
     _whole_number("output-tokens", "Mean output", "Tokens, with the mean prompt."),
     _whole_number("utilization", "Utilization", "Percent of usable memory that the engine may take.", "92", 10, 98),
     _whole_number("batched-tokens", "Batched tokens", "Tokens of an engine step.", "by the GPU", 64),
-    CalculatorOption("engine", "Engine", GLOSSARY["--engine"].help, default=DEFAULT_ENGINE_VERSION),
+    CalculatorOption("engine", "Engine", ENGINE_HELP, default=DEFAULT_ENGINE_VERSION),
     CalculatorOption("cpu-offload", "CPU offload", "Weights of each GPU to keep in host memory, e.g. 8Gi."),
     CalculatorOption("lora", "LoRA", "Slots and their largest rank, e.g. 4 16."),
     CalculatorOption(
