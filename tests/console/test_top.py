@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -13,8 +14,9 @@ from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.sources.reader import Listener, Reader
 from plimsoll.console.top import frame
 from plimsoll.console.top.document import picture_document
-from plimsoll.console.top.frame import BAR_CELLS, budget_bar, picture
+from plimsoll.console.top.frame import BAR_CELLS, budget_bar, fitting, picture
 from plimsoll.console.views.load.live_use import LiveUse, SampledFigure
+from plimsoll.console.views.states import Severity
 from plimsoll.console.views.world import ClusterView, GapKind, KindGap
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -136,3 +138,21 @@ async def test_a_single_picture_of_a_cluster_that_does_not_answer_is_an_error(mo
     with pytest.raises(SourceUnavailable, match="The API server has not answered"):
         await frame._show(cast("Reader", reader), live, shown)  # noqa: SLF001 - without a terminal and a cluster
     live.close()
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 60), (200, 16)])
+def test_a_terminal_shows_as_many_deployments_as_it_has_lines_for(width: int, height: int) -> None:
+    names = (f"chat-for-the-customers-of-all-the-shops-{number}" for number in range(20))
+    keys = [ObjectKey("a-team-with-a-long-name", name) for name in names]
+    world = ClusterView(heard=NOW, rows={key: replace(ROWS[Severity.FINE], key=key) for key in keys})
+    out = io.StringIO()
+    screen = Console(file=out, width=width, height=height, no_color=True)
+    screen.print(fitting(screen, world, {}, NOW), crop=False)
+    lines = out.getvalue().splitlines()
+    assert len(lines) <= height
+    shown = sum(1 for key in keys if str(key) in out.getvalue())
+    assert f"{len(keys) - shown} more deployments" in out.getvalue()
+    assert lines[-1] == "Ctrl-C ends"
+    longer = Console(file=io.StringIO(), width=width, height=200, no_color=True)
+    again = longer.render_lines(picture(world, {}, NOW, shown + 1), pad=False)
+    assert len(again) + 1 > height, "one more would not fit"

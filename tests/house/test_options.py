@@ -75,3 +75,12 @@ def test_a_context_is_the_kubeconfig_s_and_tokens_have_their_own_name() -> None:
 def test_what_options_are_called_now_is_in_the_glossary(old: str, new: str) -> None:
     assert new in GLOSSARY
     assert old != new
+
+
+def test_every_table_of_a_terminal_has_the_one_style() -> None:
+    others = [
+        path.relative_to(SOURCES).as_posix()
+        for path in SOURCES.rglob("*.py")
+        if "rich.table" in path.read_text(encoding="utf-8")
+    ]
+    assert others == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from plimsoll.adapters.catalog import catalogued_models
+from plimsoll.cli.forms import text_of
 from plimsoll.cli.options import output
-from plimsoll.cli.screen import print_document
 
 
 @click.command("models")
@@ -14,7 +14,7 @@ from plimsoll.cli.screen import print_document
 def command(form: str) -> None:
     """List the models that are known without any network."""
     if form == "json":
-        print_document(form, {"models": list(catalogued_models())})
+        click.echo(text_of(form, {"models": list(catalogued_models())}), nl=False)
         return
     for name in catalogued_models():
         click.echo(name)

@@ -167,9 +167,6 @@ def _more(left: int) -> Iterator[Text]:
         yield Text(f"{left:,} more deployments", style="bright_black")
 
 
-OVERHEAD_LINES = 12
-"""Lines of the terminal that are not deployments: the headline, the GPU types, titles and the legend."""
-
 HOW_TO_END = Text("Ctrl-C ends", style="bright_black")
 """The last line of a picture that is kept fresh. A single picture ends by itself."""
 
@@ -230,11 +227,21 @@ async def _show(reader: Reader, live: LiveSource, pictures: Pictures) -> None:
     with Live(console=screen, screen=True, auto_refresh=False) as terminal, reader.listen() as listener:
         while True:
             world = reader.world
-            rows = max(1, screen.height - OVERHEAD_LINES)
-            shown = picture(world, await _uses(world, live), time.time(), rows)
-            terminal.update(Group(shown, HOW_TO_END), refresh=True)
+            terminal.update(fitting(screen, world, await _uses(world, live), time.time()), refresh=True)
             await listener.wait(pictures.seconds)
             await asyncio.sleep(min(1.0, pictures.seconds))
+
+
+def fitting(screen: Console, world: ClusterView, uses: Uses, now: float) -> RenderableType:
+    """Return the picture with as many deployments as the terminal has lines for, one at least."""
+    rows = max(1, min(screen.height, len(world.rows)))
+    while True:
+        shown = Group(picture(world, uses, now, rows), HOW_TO_END)
+        lines = len(screen.render_lines(shown, pad=False))
+        if rows == 1 or lines <= screen.height:
+            return shown
+        # Not all lines are of deployments, so this share is never too small.
+        rows = max(1, min(rows - 1, rows * screen.height // lines))
 
 
 async def _read(reader: Reader) -> None:
