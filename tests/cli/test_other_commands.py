@@ -259,3 +259,13 @@ def test_the_namespace_follows_the_context(run: Run, tmp_path: Path, monkeypatch
     for words in ((), ("-n", "other")):
         run("explain", "llama", "--kubeconfig", str(config), *words)
     assert asked == [ObjectKey("team", "llama"), ObjectKey("other", "llama")]
+
+
+@pytest.mark.parametrize("words", [(), ("fleet",), ("prices",)], ids=lambda words: " ".join(words) or "plimsoll")
+def test_the_list_of_commands_cuts_no_sentence(words: tuple[str, ...]) -> None:
+    listed = shown(*words, "--help")
+    assert "..." not in listed.split("Commands:")[1]
+    if not words:
+        assert "Show the fleet and its deployments in the terminal, worst first, and keep it fresh." in " ".join(
+            listed.split()
+        )

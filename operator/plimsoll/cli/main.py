@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from plimsoll import __version__
-from plimsoll.cli.options import RENAMED
+from plimsoll.cli.options import RENAMED, CommandGroup
 from plimsoll.cli.process import EXIT_BAD_INPUT, keep_stdout_to_ourselves
 from plimsoll.domain.errors import PlimsollError
 
@@ -41,7 +41,7 @@ _ELSEWHERE = {"console": "plimsoll.console.command", "top": "plimsoll.console.to
 """Commands outside of this package. The name is enough: the console imports the command line, and not the reverse."""
 
 
-class _Commands(click.Group):
+class _Commands(CommandGroup):
     """Imports a command when it is called: ``models`` needs a tenth of the time that ``plan`` needs for its imports."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature

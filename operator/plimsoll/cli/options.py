@@ -189,6 +189,20 @@ RENAMED: Final[Mapping[str, str]] = MappingProxyType(
 """Names that options had, and what they are called now. A command that has the old name, too, reads it as its own."""
 
 
+_ANY_LENGTH: Final = 10_000
+
+
+class CommandGroup(click.Group):
+    """A group whose help has the first sentence of each command whole; click would cut it at the terminal's edge."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, each.get_short_help_str(_ANY_LENGTH)) for name, each in found if each is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 def option(
     name: str, parameter: str | None = None, *, note: str = "", words: Sequence[str] | None = None, **usage: Any
 ) -> Callable[[Any], Any]:

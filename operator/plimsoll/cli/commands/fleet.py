@@ -10,14 +10,14 @@ from plimsoll.app.exports.document import text_of
 from plimsoll.app.review.values import Means
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.later import deciding_cluster
-from plimsoll.cli.options import option
+from plimsoll.cli.options import CommandGroup, option
 from plimsoll.cli.reading.files import STDIN
 from plimsoll.cli.reading.model_sources import hub_access
 from plimsoll.cli.screen import say, waiting
 from plimsoll.domain.errors import InvalidInput
 
 
-@click.group("fleet")
+@click.group("fleet", cls=CommandGroup)
 def command() -> None:
     """Work with the state of a whole cluster."""
 

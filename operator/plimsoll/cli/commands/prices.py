@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from plimsoll.cli.listing import Listing, figure, name, prose
-from plimsoll.cli.options import option, output
+from plimsoll.cli.options import CommandGroup, option, output
 from plimsoll.cli.prices.price_files import priced_types, read_prices
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
 from plimsoll.cli.screen import print_document, print_listing, say, screen
@@ -21,7 +21,7 @@ from plimsoll.facts.prices.remarks import OLDEST_DAYS, PriceRemark, remarks_on
 from plimsoll.status.price_words import remark_sentence, remark_summaries
 
 
-@click.group("prices", invoke_without_command=True)
+@click.group("prices", cls=CommandGroup, invoke_without_command=True)
 @option("--prices", note="They count before the catalogue's.")
 @output("table", "json")
 @click.pass_context
