@@ -23,7 +23,8 @@ import yaml
 
 from benchmarks.accuracy.kept import estimated_kinds, estimated_starts
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.planning import Planned, plan_located
+from plimsoll.cli.forms import versioned
+from plimsoll.cli.planning import Planned, plan_document, plan_located
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.tables import size_words
 from plimsoll.cli.prices.price_files import priced_types
@@ -48,7 +49,10 @@ def goldens() -> Iterator[tuple[Path, str]]:
     """Every expected file with its text."""
     for folder in sorted(path.parent for path in EXAMPLES.glob("*/deployment.yaml")):
         planned, _ = _planned(folder / "deployment.yaml", EXAMPLES / "fleet.yaml", EXAMPLES / "prices.yaml")
-        yield folder / "expected" / "plan.yaml", _written([entry.document() for entry in planned])
+        yield (
+            folder / "expected" / "plan.yaml",
+            _written(versioned(plan_document([entry.document() for entry in planned]))),
+        )
         yield folder / "expected" / "objects.yaml", _objects(planned)
     for folder in sorted(path.parent for path in STORIES.glob("*/request.yaml")):
         yield folder / "expected.yaml", story(folder)

@@ -24,7 +24,7 @@ SERVES, REFUSED, DIES = "serves", "refused", "dies"
 _OPTIONS: Final = {
     "step": "--batched-tokens",
     "share": "--utilization",
-    "context": "--context",
+    "context": "--context-length",
     "release": "--engine",
     "more-gpus": "--tp",
     "other-gpu": "--gpu",

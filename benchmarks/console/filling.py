@@ -61,7 +61,7 @@ def _statuses(count: int) -> Iterator[Request]:
 
 def _status() -> dict[str, Any]:
     """Return the status of the example's plan, with what runs."""
-    (plan,) = yaml.safe_load((_EXAMPLE / "expected" / "plan.yaml").read_text())
+    (plan,) = yaml.safe_load((_EXAMPLE / "expected" / "plan.yaml").read_text())["deployments"]
     parts = {name: plan[name] for name in ("model", "estimate", "placement", "rejections")}
     pool = {
         "name": POOL, "gpuType": "h100-sxm-80gb", "tensorParallel": 1, "resource": "nvidia.com/gpu", "state": "Active",

@@ -22,7 +22,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gpu", metavar="TYPE", help=_usually("a GPU type of the catalogue", "gpu"))
     for name, text in (
         ("tp", "GPUs of a replica"),
-        ("context", "the most tokens of a prompt with its answer"),
+        ("context-length", "the most tokens of a prompt with its answer"),
         ("concurrency", "requests at the same time of one replica, as a user declares them"),
         ("start-replicas", "replicas at the beginning"),
         ("max-replicas", "the most replicas"),

@@ -26,7 +26,7 @@ class Own:
     model: str = "Qwen/Qwen3-32B"
     gpu: str = "h100-sxm-80gb"
     tp: int = 2
-    context: int = CONTEXT_TOKENS
+    context_length: int = CONTEXT_TOKENS
     concurrency: int = 64
     rate_factor: float = 1.0
     cold_start: float = 100.0
@@ -92,4 +92,4 @@ def _engine(own: Own) -> EngineSpec:
         raise ValueError(f"--model: {own.model!r} is not in the catalogue; see `plimsoll models`")
     if own.gpu not in {gpu.name for gpu in CATALOG}:
         raise ValueError(f"--gpu: {own.gpu!r} is not in the catalogue; see `plimsoll gpus`")
-    return engine_spec(own.model, own.gpu, own.tp, context=own.context)
+    return engine_spec(own.model, own.gpu, own.tp, context=own.context_length)

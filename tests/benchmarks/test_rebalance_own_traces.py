@@ -129,7 +129,7 @@ def test_a_rate_factor_copies_requests(write: Write) -> None:
 def test_requests_that_are_cut_are_counted(write: Write) -> None:
     own = Own(write(f"{OWN}104,40000,10,\n"))
     assert own_situation(own).tests.endswith("; 1 of 3 requests are longer than 32768 tokens, and cut")
-    assert own_situation(replace(own, context=40_010)).tests.endswith("at 1 times its rate")
+    assert own_situation(replace(own, context_length=40_010)).tests.endswith("at 1 times its rate")
 
 
 def test_the_command_runs_a_trace(write: Write, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

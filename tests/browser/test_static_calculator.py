@@ -144,7 +144,7 @@ def test_it_answers_without_a_network_once_it_is_loaded(tab: Tab) -> None:
     calculate(tab.page, "openai/gpt-oss-20b", "h100-sxm-80gb")
     tab.page.context.set_offline(True)
     try:
-        assert "--context 4096" in calculate(tab.page, "Qwen/Qwen3-8B", "h100-sxm-80gb", context="4096")
+        assert "--context-length 4096" in calculate(tab.page, "Qwen/Qwen3-8B", "h100-sxm-80gb", context="4096")
     finally:
         tab.page.context.set_offline(False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import socket
 import sys
 from collections.abc import Callable
@@ -19,6 +20,18 @@ TODAY = date(2026, 11, 22)
 """The day of every command: prices grow old."""
 
 Run = Callable[..., tuple[int, str, str]]
+
+
+def deployments(text: str) -> list[dict[str, Any]]:
+    """What ``plan -o json`` says of each deployment; nothing of an answer that it did not give."""
+    found: list[dict[str, Any]] = json.loads(text)["deployments"] if text else []
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output that goes to no terminal, as a pipeline's; a worker of the tests has a width of its own."""
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture

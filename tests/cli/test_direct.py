@@ -18,7 +18,7 @@ from tests.support.tables import every_case
 MODEL = "Qwen/Qwen3-8B"
 
 PLAIN = (
-    TypedOptions(context=4096, concurrency=3),
+    TypedOptions(context_length=4096, concurrency=3),
     TypedOptions(precision="fp8", kv_precision="fp8"),
     TypedOptions(precision="auto", kv_precision="auto", engine="0.19.1"),
     TypedOptions(precision="fp16"),
@@ -52,7 +52,7 @@ def test_every_plain_option_means_what_it_means_in_a_manifest(name: str, asked: 
 @every_case(
     "asked",
     [
-        TypedOptions(context=100_000_001),
+        TypedOptions(context_length=100_000_001),
         TypedOptions(concurrency=65_537),
         TypedOptions(batched_tokens=1_048_577),
         TypedOptions(precision="fp32"),

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from plimsoll.cli import main as command_line
-from plimsoll.cli.answers.bars import BAR_CELLS, bar
+from plimsoll.cli.answers.bars import BAR_CELLS, budget_bar
 from plimsoll.cli.answers.sentences import verdict
 from plimsoll.cli.process import EXIT_BAD_INPUT
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split
@@ -50,7 +50,7 @@ class Ran:
     def answers(self) -> list[dict[str, Any]]:
         """The answers of ``-o json``."""
         assert self.status == 0, self.error
-        found: list[dict[str, Any]] = json.loads(self.shown)
+        found: list[dict[str, Any]] = json.loads(self.shown)["answers"]
         return found
 
 
@@ -128,7 +128,7 @@ def test_a_manifest_brings_its_load_and_options_change_it(capsys: pytest.Capture
     answer = one(capsys, str(EXAMPLE), "--gpu", H100)
     assert answer["engine"]["maxModelLen"] == spec["contextLength"]
     assert answer["engine"]["maxNumSeqs"] == spec["concurrency"]
-    changed = one(capsys, str(EXAMPLE), "--gpu", H100, "--context", "2048", "--concurrency", "3")
+    changed = one(capsys, str(EXAMPLE), "--gpu", H100, "--context-length", "2048", "--concurrency", "3")
     assert (changed["engine"]["maxModelLen"], changed["engine"]["maxNumSeqs"]) == (2048, 3)
     assert changed["kvNeededTokens"] == 3 * 2048
 
@@ -166,7 +166,7 @@ def test_degree_stages_and_experts_can_be_named(capsys: pytest.CaptureFixture[st
 
 
 def test_engines_side_by_side_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
-    load = ("--tp", "1", "--context", "131072", "--concurrency", "16")
+    load = ("--tp", "1", "--context-length", "131072", "--concurrency", "16")
     answer = one(capsys, LATENT, "--gpu", "h200-sxm-141gb", "--dp", "8", *load)
     assert (answer["dataParallel"], answer["expertParallel"], answer["fit"]) == (8, True, "Probable")
     assert [each["code"] for each in answer["doubts"]] == ["NotMeasured"]
@@ -177,7 +177,7 @@ def test_engines_side_by_side_can_be_named(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_words_count_whole_requests_on_each_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    load = ("--context", "131072", "--concurrency", "16", "--why")
+    load = ("--context-length", "131072", "--concurrency", "16", "--why")
     ran = Ran(capsys, [LATENT, "--gpu", "h200-sxm-141gb", "--tp", "1", "--dp", "8", *load])
     shown = " ".join(ran.shown.split())
     assert "These are tokens of 8 engines. Each has a cache of its own and holds 2 of the requests." in shown
@@ -262,7 +262,7 @@ def test_an_override_of_the_need_decides_and_says_so(
 
 
 def test_a_search_that_ends_at_its_bound_says_or_more(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (str(CONFIGS / "Qwen__Qwen2.5-0.5B.json"), "--gpu", H100, "--concurrency", "1", "--context", "16")
+    words = (str(CONFIGS / "Qwen__Qwen2.5-0.5B.json"), "--gpu", H100, "--concurrency", "1", "--context-length", "16")
     shown = Ran(capsys, words).shown
     assert "Longest context for 1 request: 32,768 tokens or more (the model declares 32,768)." in shown
     assert "Most requests of 16 tokens: 65,536 or more." in shown
@@ -275,7 +275,7 @@ def test_a_search_that_ends_at_its_bound_says_or_more(capsys: pytest.CaptureFixt
 def test_a_context_beyond_the_model_s_is_never_shown_without_a_word(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    longer = ("--gpu", H100, "--concurrency", "1", "--context", "40000")
+    longer = ("--gpu", H100, "--concurrency", "1", "--context-length", "40000")
     assert "write at most 32768" in Ran(capsys, (str(CONFIGS / "Qwen__Qwen2.5-0.5B.json"), *longer)).error
     body = yaml.safe_load(EXAMPLE.read_text())
     body["spec"]["model"] = {"name": "Qwen/Qwen2.5-0.5B", "config": config_of("Qwen__Qwen2.5-0.5B")}
@@ -290,12 +290,12 @@ def test_a_context_beyond_the_model_s_is_never_shown_without_a_word(
 
 def test_what_would_make_it_fit_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     words = [LLAMA_8B, "--gpu", L4, "--tp", "1"]
-    shown = Ran(capsys, [*words, "--context", "8192"]).shown
+    shown = Ran(capsys, [*words, "--context-length", "8192"]).shown
     assert "Any one of these would make it fit for sure:" in shown
-    context, requests = re.search(r"--context (\d+)", shown), re.search(r"--concurrency (\d+)", shown)
+    context, requests = re.search(r"--context-length (\d+)", shown), re.search(r"--concurrency (\d+)", shown)
     assert context is not None
     assert requests is not None
-    assert one(capsys, *words, "--context", context[1])["fit"] == "Sure"
+    assert one(capsys, *words, "--context-length", context[1])["fit"] == "Sure"
     assert one(capsys, *words, "--concurrency", requests[1])["fit"] == "Sure"
 
 
@@ -374,7 +374,7 @@ BAD: dict[str, tuple[list[str], str]] = {
         [LLAMA_8B, "--speculate", "Draft", "2", "--draft", "no.json"],
         "--draft: 'no.json' cannot be used. There is no such file.",
     ),
-    "more context than any": ([LLAMA_8B, "--context", "999999999999"], "spec.contextLength: 999999999999"),
+    "more context than any": ([LLAMA_8B, "--context-length", "999999999999"], "spec.contextLength: 999999999999"),
     "the other half": (
         [LLAMA_8B, "--output-tokens", "5"],
         "--output-tokens: 5 cannot be used. Name --prompt and --output-tokens.",
@@ -446,7 +446,7 @@ def figures(kind: str = H100, context: int = 4096, concurrency: int = 8) -> Memo
 @every_case("concurrency", [1, 8, 64, 4096])
 def test_a_bar_is_as_wide_as_the_gpu_and_its_letters_come_in_order(kind: str, concurrency: int) -> None:
     found = figures(kind, concurrency=concurrency)
-    plain = bar(found).plain
+    plain = budget_bar(found).plain
     assert len(plain) == BAR_CELLS
     assert plain.count("|") == 1
     beyond = found.computed_bytes > found.usable_bytes
@@ -466,7 +466,7 @@ def test_a_bar_of_a_term_below_zero_keeps_its_width() -> None:
         kv_needed_tokens=1,
         kv_capacity_tokens=1,
     )
-    assert len(bar(corrected).plain) == BAR_CELLS
+    assert len(budget_bar(corrected).plain) == BAR_CELLS
 
 
 def test_a_verdict_names_what_is_lacking_outside_the_budget() -> None:

@@ -103,11 +103,13 @@ def test_the_advice_is_the_least_of_what_may_be_advised(model: str) -> None:
 
 
 def test_the_advice_leads_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Ran(capsys, [QWEN]).shown.splitlines()
+    shown = Ran(capsys, [QWEN]).shown
+    lines = shown.splitlines()
+    said = " ".join(shown[shown.index("Cheapest") : shown.index("\n GPU ")].split())
     assert lines[1].startswith("Cheapest that fits: ")
-    assert re.search(r"; fastest under \$\d+\.\d\d/h: ", lines[1])
+    assert re.search(r"; fastest under \$\d+\.\d\d/h: ", said)
     first = next(line for line in lines if " fits " in line and line.startswith(" "))
-    assert first.split()[0] in lines[1]
+    assert first.split()[0] in said
     assert not any("Cheapest" in line for line in Ran(capsys, [QWEN, "--gpu", "l4"]).shown.splitlines())
 
 
@@ -172,7 +174,7 @@ def test_every_remedy_makes_it_fit_as_the_command_line_writes_it(
         options = shlex.split(remedy["options"])
         assert options or remedy["model"] or "in spec.podTemplate.env" in remedy["message"]
         assert _after("--concurrency", options) < DEFAULT_CONCURRENCY
-        assert _after("--context", options) < DEFAULT_CONTEXT
+        assert _after("--context-length", options) < DEFAULT_CONTEXT
         if not options and remedy["model"] is None:
             continue  # a variable of the pod, which the command line does not know
         elsewhere = "--gpu" in options
@@ -192,8 +194,8 @@ def _after(name: str, options: Sequence[str]) -> int:
 
 OLD = ("--engine", "0.20.0", "--tp", "1")
 FLAGS = {
-    "--batched-tokens": (QWEN, "l4", ("--context", "28000", "--concurrency", "1", "--batched-tokens", "16384")),
-    "--utilization": (QWEN, "rtx-3090-24gb", ("--context", "20000", "--concurrency", "2")),
+    "--batched-tokens": (QWEN, "l4", ("--context-length", "28000", "--concurrency", "1", "--batched-tokens", "16384")),
+    "--utilization": (QWEN, "rtx-3090-24gb", ("--context-length", "20000", "--concurrency", "2")),
     "--text-only": ("google/gemma-3-27b-it", "a100-sxm-80gb", ("--concurrency", "4", "--batched-tokens", "16384")),
 }
 
@@ -241,7 +243,7 @@ def test_what_an_engine_may_do_without_is_named_once() -> None:
 def _tight(capsys: pytest.CaptureFixture[str]) -> tuple[list[dict[str, Any]], int]:
     """The remedies of the first load on an RTX 3090 that needs a little more than there is, and the missing bytes."""
     for context in range(14_000, 24_000, 200):
-        asked = ("--context", str(context), "--concurrency", "2")
+        asked = ("--context-length", str(context), "--concurrency", "2")
         found = one(capsys, QWEN, "--gpu", "rtx-3090-24gb", *OLD, *asked)
         if found["fit"] != "Sure":
             return found["remedies"], found["bandBytes"]["high"] - found["budgetBytes"]
@@ -261,7 +263,7 @@ def test_every_kind_of_remedy_is_found(capsys: pytest.CaptureFixture[str]) -> No
     assert "fp16 weights (--precision fp16)" in " ".join(found[QWEN, "t4"])
     assert "TP 2 (--tp 2)" in " ".join(found[QWEN, "l4"])
     assert "--concurrency " in " ".join(found[QWEN, "l4"])
-    assert "--context " in " ".join(found[QWEN, "l4"])
+    assert "--context-length " in " ".join(found[QWEN, "l4"])
     assert "the fp8 checkpoint RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic: needs " in " ".join(found[LARGE, "l4"])
     assert "fp8 weights (--precision fp8)" in " ".join(found[LARGE, "l4"])
     assert "an fp8 KV cache (--kv-precision fp8)" in " ".join(found["deepseek-ai/DeepSeek-V3", "h20-96gb"])
@@ -271,7 +273,7 @@ def test_the_table_shows_the_first_remedy_below_the_row(capsys: pytest.CaptureFi
     lines = [line.strip() for line in Ran(capsys, [LARGE]).shown.splitlines()]
     at = next(index for index, line in enumerate(lines) if line.startswith("l4-24gb"))
     assert " no " in lines[at]
-    assert lines[at + 1] == "fits with the published fp8 checkpoint on 8 GPUs"
+    assert lines[at + 1] == "fits with the published fp8 checkpoint on 8 GPUs (TP 8)"
     fitting = next(index for index, line in enumerate(lines) if line.startswith("h200-sxm-141gb"))
     assert not lines[fitting + 1].startswith("fits with")
     unfit = next(each for each in table_of(capsys, LARGE) if each["gpuType"] == "l4-24gb")
@@ -284,8 +286,8 @@ def test_what_the_user_ruled_out_gets_no_remedy(capsys: pytest.CaptureFixture[st
 
 
 def test_no_remedy_offers_a_context_that_is_of_no_use() -> None:
-    request = question(QWEN, context=8192, concurrency=200).request
-    for row in rows(QWEN, context=8192, concurrency=200):
+    request = question(QWEN, context_length=8192, concurrency=200).request
+    for row in rows(QWEN, context_length=8192, concurrency=200):
         if row.fit != "No":
             continue
         for remedy in all_remedies(request, row.gpu, row.answer, None):
@@ -294,7 +296,7 @@ def test_no_remedy_offers_a_context_that_is_of_no_use() -> None:
 
 
 def test_a_gpu_that_no_change_helps_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    hopeless = ("deepseek-ai/DeepSeek-V3", "--gpu", "l4", "--concurrency", "60000", "--context", "131072")
+    hopeless = ("deepseek-ai/DeepSeek-V3", "--gpu", "l4", "--concurrency", "60000", "--context-length", "131072")
     assert "No change that was tried would make it fit for sure" in Ran(capsys, [*hopeless]).shown
     assert one(capsys, *hopeless)["remedies"] == []
 

@@ -47,7 +47,7 @@ class Ran:
     def answer(self) -> dict[str, Any]:
         """The only answer of ``-o json``."""
         assert self.error == ""
-        (found,) = json.loads(self.shown)
+        (found,) = json.loads(self.shown)["answers"]
         return dict(found)
 
 
@@ -218,7 +218,7 @@ def test_shells_within_shells_end_somewhere() -> None:
 def test_a_table_of_all_types_names_what_has_no_law(capsys: pytest.CaptureFixture[str]) -> None:
     shown = " ".join(Ran(capsys, f"vllm serve {QWEN} --moe-backend triton").shown.split())
     assert "The memory law does not include --moe-backend=triton." in shown
-    assert "--context is --max-model-len" in shown
+    assert "--context-length is --max-model-len" in shown
 
 
 WAYS: dict[str, list[str]] = {
@@ -274,7 +274,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "an old release": (["--engine", "0.7.0", "vllm", "serve", QWEN], "Use 0.8.0 or newer"),
     "no release": (["--engine", "new", "vllm", "serve", QWEN], "Write a release"),
     "a release that lacks the model": (["--engine=0.9.0", "vllm", "serve", "openai/gpt-oss-20b"], "GptOssForC"),
-    "an option twice": (["--context", "99", "vllm", "serve", QWEN], "--context: 99 cannot be used. The command says"),
+    "an option twice": (
+        ["--context-length", "99", "vllm", "serve", QWEN],
+        "--context-length: 99 cannot be used. The command says",
+    ),
     "a degree twice": (["--tp", "2", "vllm", "serve", QWEN], "--tp: 2 cannot be used. The command says"),
     "a step below the engine's": (
         ["vllm", "serve", "google/gemma-4-26B-A4B", "--max-num-batched-tokens=2048"],

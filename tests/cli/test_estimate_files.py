@@ -50,7 +50,7 @@ def ask(file: Any, capsys: pytest.CaptureFixture[str]) -> Any:
 
     def answers(*documents: Any, options: tuple[str, ...] = ("--gpu", "h100-sxm-80gb")) -> list[dict[str, Any]]:
         command_line.cli.main(["estimate", "-f", file(*documents), *options, "-o", "json"], standalone_mode=False)
-        found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+        found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["answers"]
         return found
 
     return answers
@@ -225,14 +225,14 @@ def test_a_model_in_a_volume_is_named_in_front(file: Any, capsys: pytest.Capture
     with pytest.raises(InvalidInput, match="Name the model as MODEL in front of -f"):
         command_line.cli.main(["estimate", "-f", name], standalone_mode=False)
     command_line.cli.main(["estimate", QWEN, "-f", name, "--gpu", "l4-24gb", "-o", "json"], standalone_mode=False)
-    assert json.loads(capsys.readouterr().out)[0]["command"]["model"] == QWEN
+    assert json.loads(capsys.readouterr().out)["answers"][0]["command"]["model"] == QWEN
 
 
 def test_a_manifest_of_ours_is_answered_as_one(ask: Any, file: Any, capsys: pytest.CaptureFixture[str]) -> None:
     body = manifest(concurrency=3, engine={"version": "0.30.0"})
     (answer,) = ask(body)
     command_line.cli.main(["estimate", file(body), "--gpu", "h100-sxm-80gb", "-o", "json"], standalone_mode=False)
-    assert [answer] == json.loads(capsys.readouterr().out)
+    assert [answer] == json.loads(capsys.readouterr().out)["answers"]
     assert (answer["engine"]["maxNumSeqs"], answer["engine"]["version"]) == (3, "0.30.0")
 
 
@@ -242,7 +242,7 @@ def test_standard_input_is_read_as_kubectl_writes_it(
     text = yaml.safe_dump(pod(container()) | {"status": {"phase": "Running"}}).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     command_line.cli.main(["estimate", "-f", "-", "--gpu", "l4-24gb", "-o", "json"], standalone_mode=False)
-    (answer,) = json.loads(capsys.readouterr().out)
+    (answer,) = json.loads(capsys.readouterr().out)["answers"]
     assert answer["notes"][0] == "Read from standard input: Pod/a, containers[0] (server)."
 
 

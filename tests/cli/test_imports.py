@@ -31,7 +31,7 @@ def imported(modules: frozenset[str], names: frozenset[str]) -> set[str]:
     [
         (),
         ("--why", "--tp", "2", "--ep"),
-        ("-o", "json", "--context", "4096", "--concurrency", "8", "--engine", "0.30.0", "--utilization", "90"),
+        ("-o", "json", "--context-length", "4096", "--concurrency", "8", "--engine", "0.30.0", "--utilization", "90"),
         ("--precision", "fp8", "--kv-precision", "fp8", "--eager", "--batched-tokens", "4096"),
     ],
     ids=lambda options: " ".join(options) or "plain",

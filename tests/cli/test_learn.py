@@ -266,7 +266,7 @@ def test_a_saved_observation_corrects_the_estimate_of_its_kind_and_of_no_other(
     assert "holds 1 now" in Ran(capsys, "learn", log, *H100, "--save", kept).shown, "the same start twice"
 
     def estimate(*words: str) -> Any:
-        (found,) = Ran(capsys, "estimate", MODEL, *H100, "-o", "json", *words).document()
+        (found,) = Ran(capsys, "estimate", MODEL, *H100, "-o", "json", *words).document()["answers"]
         return found
 
     taught = estimate("--engine", "0.11.0", "--observations", kept)
@@ -323,9 +323,9 @@ def test_an_observation_of_another_plimsoll_release_is_left_out(
     kept = tmp_path / "kept.json"
     Ran(capsys, "learn", written(tmp_path, log_0_11_0(*figures_0_11_0(50))), *H100, "--save", str(kept))
     words = ("estimate", MODEL, *H100, "--engine", "0.11.0", "-o", "json", "--observations", str(kept))
-    assert "learned" in Ran(capsys, *words).document()[0]
+    assert "learned" in Ran(capsys, *words).document()["answers"][0]
     kept.write_text(kept.read_text("utf-8").replace(f'"release": "{__version__}"', '"release": "0.0.1"'), "utf-8")
-    (answer,) = Ran(capsys, *words).document()
+    (answer,) = Ran(capsys, *words).document()["answers"]
     assert "learned" not in answer
     assert any("1 observation of another Plimsoll release" in note for note in answer["notes"])
 
@@ -357,7 +357,7 @@ def test_a_cluster_that_cannot_be_reached_is_named(
     error = Ran(capsys, *words).error
     assert str(config) in error
     assert "its current context" in error
-    assert "context elsewhere" in Ran(capsys, *words, "--kube-context", "elsewhere").error
+    assert "context elsewhere" in Ran(capsys, *words, "--context", "elsewhere").error
 
 
 def test_the_split_of_a_log_is_that_of_the_answer(learn: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,12 +17,14 @@ from plimsoll.cli.commands import explain
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.status.reading import Record
 from plimsoll.status.report import PoolView, RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
+from tests.cli.conftest import Run
 from tests.render.workloads import decision
 from tests.support.planning import LLAMA_70B_FP8, fleet, model, node, request
 
@@ -52,7 +56,7 @@ def test_every_gpu_type_is_listed_with_what_is_known_of_it() -> None:
     lines = shown("gpus").splitlines()
     listed = {line.split()[0] for line in lines[1:]}
     assert {gpu.name for gpu in load_gpu_types()} <= listed
-    (h100,) = (line for line in lines if line.split()[:1] == ["h100-sxm-80gb"])
+    (h100,) = (line for line in lines if line.split()[:2] == ["h100-sxm-80gb", "79.15"])
     assert h100.split()[:4] == ["h100-sxm-80gb", "79.15", "NVIDIA-H100-80GB-HBM3", "3.08"]
     (unpriced,) = (line for line in lines if line.split()[:1] == ["h20-96gb"])
     assert unpriced.split()[-2:] == ["-", "-"]
@@ -192,4 +196,76 @@ class TestExplain:
 
     def test_an_object_that_is_not_there(self, cluster: dict[str, Any]) -> None:
         assert cluster == {}
-        assert "There is no InferenceDeployment ml/llama." in shown("explain", "llama", "-n", "ml", exit_code=2)
+        failed = CliRunner().invoke(command_line.cli, ("explain", "llama", "-n", "ml"))
+        assert isinstance(failed.exception, InvalidInput)
+        assert "There is no InferenceDeployment ml/llama: name another one" in str(failed.exception)
+
+    def test_the_story_as_data_is_the_status_and_whether_it_is_up_to_date(self, cluster: dict[str, Any]) -> None:
+        head = {"name": "llama", "namespace": "ml", "generation": 3}
+        cluster |= {"metadata": head, "status": status(Report("llama", 2, 1)) | {"tooSmall": [{"gpuType": "l4-24gb"}]}}
+        found = json.loads(shown("explain", "llama", "-n", "ml", "-o", "json"))
+        assert (found["formatVersion"], found["namespace"], found["name"], found["upToDate"]) == (
+            1,
+            "ml",
+            "llama",
+            False,
+        )
+        assert found["status"]["observedGeneration"] == 2
+        assert "status.tooSmall[0] is ignored" in found["warnings"][0]
+
+
+RENAMED = {
+    "tokens of a simulation": (
+        ("simulate", "Qwen/Qwen3-8B", "--gpu", "l4", "--context", "8192"), "--context", "--context-length"
+    ),
+    "a context": (("estimate", "Qwen/Qwen3-8B", "--kube-context", "prod"), "--kube-context", "--context"),
+    "the file of a snapshot": (("fleet", "export", "-o", "fleet.json"), "-o", "--save"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RENAMED)
+def test_an_option_of_another_name_is_answered_by_one_sentence_with_the_new_one(run: Run, case: str) -> None:
+    words, old, new = RENAMED[case]
+    assert run(*words) == (2, "", f"error: {old} is no option of this command: it is {new} now.\n")
+
+
+def test_tokens_are_not_taken_for_a_context_of_the_kubeconfig(run: Run) -> None:
+    status, out, said = run("estimate", "Qwen/Qwen3-8B", "--context", "8192")
+    assert (status, out, len(said.splitlines())) == (2, "", 1)
+    assert said.endswith("Tokens are --context-length.\n")
+
+
+def test_an_unknown_option_is_still_unknown(run: Run) -> None:
+    status, _, said = run("gpus", "--kube-context", "prod")
+    assert status == 2
+    assert "No such option '--kube-context'" in said or "No such option: --kube-context" in said
+
+
+NAMESPACED = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: here, context: {cluster: c, user: u, namespace: team}}]
+users: [{name: u, user: {token: t}}]
+current-context: here
+"""
+
+
+def test_the_namespace_follows_the_context(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config"
+    config.write_text(NAMESPACED, encoding="utf-8")
+    asked: list[ObjectKey] = []
+    monkeypatch.setattr(explain, "cluster_of", lambda _: SimpleNamespace(inference_deployment=asked.append))
+    for words in ((), ("-n", "other")):
+        run("explain", "llama", "--kubeconfig", str(config), *words)
+    assert asked == [ObjectKey("team", "llama"), ObjectKey("other", "llama")]
+
+
+@pytest.mark.parametrize("words", [(), ("fleet",), ("prices",)], ids=lambda words: " ".join(words) or "plimsoll")
+def test_the_list_of_commands_cuts_no_sentence(words: tuple[str, ...]) -> None:
+    listed = shown(*words, "--help")
+    assert "..." not in listed.split("Commands:")[1]
+    if not words:
+        assert "Show the fleet and its deployments in the terminal, worst first, and keep it fresh." in " ".join(
+            listed.split()
+        )

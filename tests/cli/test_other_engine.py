@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from plimsoll.engines.registry import ENGINES
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 from tests.support.toy_engine import ABACUS
 
 MODEL, GPU = "meta-llama/Llama-3.1-8B-Instruct", "h100-sxm-80gb"
@@ -30,7 +30,7 @@ def estimated(run: Run, *words: str) -> dict[str, Any]:
     """The figures of the only GPU type."""
     status, out, err = run("estimate", "-o", "json", *words)
     assert status == 0, err
-    (found,) = json.loads(out)
+    (found,) = json.loads(out)["answers"]
     return dict(found)
 
 
@@ -40,7 +40,7 @@ def counts(found: dict[str, Any]) -> set[str]:
 
 
 def test_an_estimate_is_of_the_engine_that_is_named(run: Run) -> None:
-    size = ("--context", "4096", "--concurrency", "4")
+    size = ("--context-length", "4096", "--concurrency", "4")
     toy = estimated(run, MODEL, *PLACE, *size, "--engine", "abacus:2.1")
     assert counts(toy["terms"]) == TOYS
     for usual in ((), ("--engine", "vllm"), ("--engine", "vllm:0.32.0"), ("--engine", "0.32.0")):
@@ -50,9 +50,8 @@ def test_an_estimate_is_of_the_engine_that_is_named(run: Run) -> None:
 def test_a_command_is_that_of_the_engine_which_it_starts(run: Run) -> None:
     words = ("abacus", "serve", "--weights", MODEL, "--longest", "4096", "--slots", "4")
     toy = estimated(run, *PLACE[:2], "--engine", "2.1", "--concurrency", "4", "--", *words)
-    asked = estimated(
-        run, MODEL, *PLACE, "--context", "4096", "--concurrency", "4", "--engine", "abacus:2.1", "--utilization", "90"
-    )
+    load = ("--context-length", "4096", "--concurrency", "4")
+    asked = estimated(run, MODEL, *PLACE, *load, "--engine", "abacus:2.1", "--utilization", "90")
     assert toy["terms"] == asked["terms"]
     status, _, err = run("estimate", "--gpu", GPU, "--engine", "vllm:0.32.0", "--", *words)
     assert status == 2
@@ -84,7 +83,7 @@ def test_a_plan_places_each_object_with_its_own_engine(run: Run, tmp_path: Path)
         "plan", "-f", str(tmp_path / "both.yaml"), "--fleet", str(EXAMPLES / "fleet.yaml"), "-o", "json"
     )
     assert status == 0, err
-    found = {each["name"]: each for each in json.loads(out)}
+    found = {each["name"]: each for each in deployments(out)}
     assert counts(found["toy"]["estimate"]) == TOYS
     assert counts(found["llama-8b"]["estimate"]) == set(TERMS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 
 from plimsoll.adapters.catalog import catalogued_models
 from plimsoll.cli.main import main
+from tests.cli.conftest import deployments
 from tests.support.alone import ROOT
 
 CHATTER = """
@@ -52,7 +52,7 @@ def test_what_a_native_library_prints_is_on_standard_error(tmp_path: Path, optio
     with file.open("wb") as written:
         status, said = chatting(PLAN, *options, out=written.fileno())
     assert status == 0, said
-    assert [each["name"] for each in json.loads(file.read_text(encoding="utf-8"))] == ["llama-8b"]
+    assert [each["name"] for each in deployments(file.read_text(encoding="utf-8"))] == ["llama-8b"]
     assert [line for line in NATIVE if line not in said.splitlines()] == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import ssl
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.hub import web_session
 from testbed.fleet import gpu_node, mixed_fleet
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 from tests.support.broken_rules import broken_manifests
 from tests.support.registry import index, serving_registry
 from tests.support.slices import cards, resource_claim, resource_slice
@@ -59,14 +58,14 @@ def test_an_unplaced_one_leaves_with_one_and_what_would_help(run: Run) -> None:
 def test_one_unplaced_among_placed_ones_is_enough_for_a_one(run: Run) -> None:
     status, shown, _ = run("plan", "-f", MINIMAL, "-f", TOO_BIG, "--fleet", FLEET, "-o", "json")
     assert status == 1
-    assert [entry["placed"] for entry in json.loads(shown)] == [True, False]
+    assert [entry["placed"] for entry in deployments(shown)] == [True, False]
 
 
 def test_json_and_yaml_say_the_same(run: Run) -> None:
     arguments = ("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", PRICES, "-o")
     (_, as_json, _), (_, as_yaml, _) = run(*arguments, "json"), run(*arguments, "yaml")
-    (entry,) = json.loads(as_json)
-    assert yaml.safe_load(as_yaml) == [entry]
+    (entry,) = deployments(as_json)
+    assert yaml.safe_load(as_yaml) == {"formatVersion": 1, "deployments": [entry]}
     assert (entry["name"], entry["reason"], entry["placement"]["gpuType"]) == ("llama-8b", "Placed", "l4-24gb")
     assert entry["placement"]["priceSource"] == "ConfigMap plimsoll-system/plimsoll-prices"
     assert entry["engineArguments"][:3] == ["meta-llama/Llama-3.1-8B-Instruct", "--served-model-name", "llama-8b"]
@@ -96,7 +95,7 @@ def test_a_catalogued_model_needs_no_network_and_an_unknown_one_says_so(run: Run
 def test_without_a_fleet_and_without_a_cluster_the_kubeconfig_is_named(run: Run) -> None:
     status, _, told = run("plan", "-f", MINIMAL)
     assert status == 2
-    assert "error: no usable kubeconfig or service account" in told
+    assert "error: No cluster: there is no kubeconfig" in told
 
 
 DEPLOYMENT = """apiVersion: plimsoll.dev/v1alpha1
@@ -153,7 +152,7 @@ def test_every_rule_of_the_crd_is_applied_and_names_file_document_and_object(
     path = write(yaml.safe_dump_all([*broken, good]))
     status, shown, told = run("plan", "-f", path, "--fleet", FLEET, "-o", "json")
     assert status == 2
-    assert [entry["name"] for entry in json.loads(shown)] == ["a"], "the good one is planned"
+    assert [entry["name"] for entry in deployments(shown)] == ["a"], "the good one is planned"
     for number, manifest in enumerate(broken, start=1):
         title = f"InferenceDeployment tenant/{manifest['metadata']['name']}"
         assert f"given.yaml, document {number}, {title}: " in told, told
@@ -222,7 +221,7 @@ def test_nodes_that_could_be_added_are_suggested_and_a_wrong_file_is_refused(
     own = write("- {name: small, gpuType: l4-24gb, gpusPerNode: 1, maxNodes: 1, usdPerHour: '0.50'}\n")
     status, shown, told = run("plan", "-f", MINIMAL, "--fleet", empty, "--node-groups", own, "-o", "json")
     assert (status, told) == (1, "")
-    (planned,) = json.loads(shown)
+    (planned,) = deployments(shown)
     assert planned["remedies"][0] == {
         "kind": "AddNodes",
         "message": "add 1 node of the group small (1 l4-24gb each, $0.50/h): every replica fits there",
@@ -246,7 +245,7 @@ def test_all_that_is_wrong_with_an_object_is_said_at_once_and_the_neighbour_is_p
     bad = {**good, "metadata": {"name": "bad"}, "spec": wrong}
     status, shown, said = run("plan", "-f", write(yaml.safe_dump_all([bad, good])), "--fleet", FLEET, "-o", "json")
     assert status == 2
-    assert [each["name"] for each in json.loads(shown)] == [good["metadata"]["name"]]
+    assert [each["name"] for each in deployments(shown)] == [good["metadata"]["name"]]
     for part in (
         "spec.contextLength: None cannot be used. Field required.",
         "spec.contextLenght: 4096 cannot be used. There is no such field: write contextLength.",
@@ -271,7 +270,7 @@ def test_the_chart_s_values_decide_on_a_file_as_they_do_in_the_operator(
     def placement(**values: Any) -> dict[str, Any]:
         status, shown, said = run(*arguments, write(yaml.safe_dump(values)))
         assert status == 0, said
-        (entry,) = json.loads(shown)
+        (entry,) = deployments(shown)
         found: dict[str, Any] = entry["placement"]
         return found
 
@@ -383,7 +382,7 @@ def test_before_anybody_is_advised_to_buy_the_gpus_that_are_left_out_are_named(
         for name, devices in nodes.items()
     ]
     status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", write(yaml.safe_dump_all(bodies)), "-o", "json")
-    (entry,) = json.loads(shown)
+    (entry,) = deployments(shown)
     assert (status, entry["reason"]) == (1, "NoGpuFits")
     said = (
         "20 GPUs of 3 nodes are left out: NoProductLabel 2 (run the labeller of the GPUs' vendor there, or label them "
@@ -426,7 +425,7 @@ def test_the_cheapest_node_is_not_taken_where_the_image_has_no_platform_for_it(
         file = tmp_path / "deployment.yaml"
         file.write_text(yaml.safe_dump(manifest), encoding="utf-8")
         _, shown, _ = run("plan", "-f", str(file), "--fleet", fleet, "-o", "json")
-        (entry,) = json.loads(shown)
+        (entry,) = deployments(shown)
         return entry["placement"]["gpuType"], {each["reason"] for each in entry["rejections"]}
 
     image = {"image": "registry.example/vllm-amd64:0.32.0"}
@@ -443,7 +442,7 @@ def planned(run: Run, fleet: str, folder: Path, image: str) -> tuple[str, dict[s
     file = folder / "deployment.yaml"
     file.write_text(yaml.safe_dump(manifest), encoding="utf-8")
     _, shown, _ = run("plan", "-f", str(file), "--fleet", fleet, "-o", "json")
-    (entry,) = json.loads(shown)
+    (entry,) = deployments(shown)
     said = [each["message"] for each in entry["rejections"] if each["reason"] == "ImageForOtherPlatform"]
     return entry["placement"]["gpuType"], entry["imagePlatforms"], (said or [""])[0]
 
@@ -538,11 +537,17 @@ def test_a_plan_on_a_file_goes_where_the_volume_of_the_file_is_and_refuses_what_
         return run("plan", "-f", str(file), "--fleet", write(yaml.safe_dump_all([*nodes, *objects])), "-o", "json")
 
     status, shown, _ = planned(storage())
-    assert (status, [each["placement"]["gpuType"] for each in json.loads(shown)]) == (0, ["h100-sxm-80gb", "l4-24gb"])
+    assert (status, [each["placement"]["gpuType"] for each in deployments(shown)]) == (
+        0,
+        ["h100-sxm-80gb", "l4-24gb"],
+    )
     status, shown, _ = planned([])
-    assert (status, [each["placement"]["gpuType"] for each in json.loads(shown)]) == (0, ["l4-24gb", "l4-24gb"])
+    assert (status, [each["placement"]["gpuType"] for each in deployments(shown)]) == (
+        0,
+        ["l4-24gb", "l4-24gb"],
+    )
     status, shown, said = planned(storage(), replicas=2)
-    assert (status, len(json.loads(shown))) == (2, 1)
+    assert (status, len(deployments(shown))) == (2, 1)
     assert "spec.podTemplate.modelCache.claimName: 'weights'" in " ".join(said.split())
     assert planned(storage("ReadWriteMany"), replicas=2)[0] == 0
 
@@ -568,7 +573,7 @@ def test_two_of_one_plan_that_mount_one_claim_for_one_node_are_warned_and_a_neig
     file.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
     given = write(yaml.safe_dump_all([gpu_node("dear", "H100-80GB-HBM3", 4, zone="zone-a"), *storage(mode)]))
     _, shown, _ = run("plan", "-f", str(file), "--fleet", given, "-o", "json")
-    said = {each["name"]: " ".join(each.get("placement", {}).get("warnings", ())) for each in json.loads(shown)}
+    said = {each["name"]: " ".join(each.get("placement", {}).get("warnings", ())) for each in deployments(shown)}
     assert {name for name, text in said.items() if "the claim weights as well" in text} == (
         set("ab") if words else set()
     )
@@ -634,7 +639,7 @@ def test_a_claim_of_any_state_is_refused_with_its_name_or_placed_and_a_neighbour
         or (drawn["volume"] and drawn["terms"] is not None)
         or (drawn["kind"] == "gone" and drawn["classes"] and not drawn["volume"])
     )
-    placed = [each["name"] for each in json.loads(shown) if each["placed"]]
+    placed = [each["name"] for each in deployments(shown) if each["placed"]]
     assert (status, placed) == ((0, [manifest["metadata"]["name"], "neighbour"]) if is_usable else (2, ["neighbour"]))
     assert ("spec.podTemplate.modelCache.claimName: 'weights'" in " ".join(said.split())) is not is_usable
     assert "add a node" not in said
@@ -678,7 +683,7 @@ def test_a_plan_on_a_file_goes_where_a_pod_of_somebody_else_mounts_a_claim_for_o
     status, shown, said = run(
         "plan", "-f", str(file), "--fleet", write(yaml.safe_dump_all([*nodes, claim, pod])), "-o", "json"
     )
-    found = {each["name"]: each.get("placement", {}).get("gpuType", "") for each in json.loads(shown)}
+    found = {each["name"]: each.get("placement", {}).get("gpuType", "") for each in deployments(shown)}
     assert found == {"neighbour": "l4-24gb"} | ({} if placed is None else {"llama-8b": placed})
     if not placed:
         assert status != 0
@@ -696,7 +701,7 @@ def test_a_plan_on_a_file_says_which_replicas_would_wait_for_new_nodes(
         groups.write_text(yaml.safe_dump([group | more]), encoding="utf-8")
         fleet = write(yaml.safe_dump(cpu))
         status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", fleet, "--node-groups", str(groups), "-o", "json")
-        (entry,) = json.loads(shown)
+        (entry,) = deployments(shown)
         assert (status, (entry.get("placement") or {}).get("gpuType")) == (int(gpu_type is None), gpu_type)
 
 
@@ -722,7 +727,7 @@ def test_a_resource_that_no_node_has_is_named_and_the_neighbour_is_placed(
     file.write_text(yaml.safe_dump_all([manifest, neighbour]), encoding="utf-8")
 
     status, shown, _ = run("plan", "-f", str(file), "--fleet", write(yaml.safe_dump(node)), "-o", "json")
-    picky, served = json.loads(shown)
+    picky, served = deployments(shown)
     assert (status, picky["placed"], served["placed"]) == (1, False, True)
     (name,) = resources.get("limits") or resources["requests"]
     lacking = [each["message"] for each in picky["rejections"] if each["reason"] == "NodeLacksResource"]
@@ -732,7 +737,7 @@ def test_a_resource_that_no_node_has_is_named_and_the_neighbour_is_placed(
     enough = gpu_node("large", "L4", 4)
     enough["status"]["allocatable"] |= {"ephemeral-storage": "300Gi", "rdma/ib": "2", "hugepages-2Mi": "8Gi"}
     status, shown, _ = run("plan", "-f", str(file), "--fleet", write(yaml.safe_dump_all([node, enough])), "-o", "json")
-    assert (status, [each["placed"] for each in json.loads(shown)]) == (0, [True, True])
+    assert (status, [each["placed"] for each in deployments(shown)]) == (0, [True, True])
 
 
 def test_an_unhealthy_gpu_is_named_before_anybody_is_advised_to_buy(run: Run, tmp_path: Path) -> None:

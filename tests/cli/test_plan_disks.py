@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import yaml
 
 from testbed.fleet import gpu_node
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 
 MODEL = "meta-llama/Llama-3.3-70B-Instruct"
 
@@ -51,7 +50,7 @@ class Planned:
         where.write_text(yaml.safe_dump_all(bodies))
         asked.write_text(yaml.safe_dump_all([manifest("a", "team", cache), manifest("b", "neighbour")]))
         self.status, shown, self.said = run("plan", "-f", str(asked), "--fleet", str(where), "-o", "json")
-        self.entries = {entry["namespace"]: entry for entry in json.loads(shown or "[]")}
+        self.entries = {entry["namespace"]: entry for entry in deployments(shown)}
 
     def reasons(self, namespace: str) -> dict[str, str]:
         return {each["reason"]: each["message"] for each in self.entries[namespace]["rejections"]}

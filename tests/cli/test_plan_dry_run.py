@@ -42,7 +42,7 @@ def test_the_api_server_is_asked_unless_the_option_says_no(
         assert [wish.key.name for wish in wishes] == ["a"]
         return EMPTY
 
-    monkeypatch.setattr(live_plan, "cluster_of", lambda *_: SimpleNamespace(review=review))
+    monkeypatch.setattr(live_plan, "deciding_cluster", lambda *_: SimpleNamespace(review=review))
     status, out, _ = run("plan", "-f", "-", "-o", "json", *words, stdin=MANIFEST)
     assert (status, asked) == (0, [expected])
     assert json.loads(out)["changes"] == []

@@ -17,7 +17,7 @@ from plimsoll.decision import decide as decide_module
 from plimsoll.decision.deployment import Deployment
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.status.report import Report
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET = str(ROOT / "examples" / "fleet.yaml")
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def names(shown: str) -> list[str]:
-    return [entry["name"] for entry in json.loads(shown)]
+    return [entry["name"] for entry in deployments(shown)]
 
 
 def test_a_folder_is_its_files_in_order_and_those_below_only_if_asked(run: Run, folder: Path) -> None:
@@ -136,10 +136,13 @@ def test_all_share_one_ledger_and_the_first_is_served_first(run: Run, folder: Pa
     for name in ("a", "b"):
         (folder / f"{name}.yaml").write_text(manifest(name) + "  gpu: {allow: [l4-24gb]}\n")
     status, shown, _ = run("plan", "-f", str(folder), "--fleet", FLEET, "-o", "json")
-    assert (status, [entry["placed"] for entry in json.loads(shown)]) == (1, [True, False])
+    assert (status, [entry["placed"] for entry in deployments(shown)]) == (1, [True, False])
     both = ("-f", str(folder / "b.yaml"), "-f", str(folder / "a.yaml"))
     status, shown, _ = run("plan", *both, "--fleet", FLEET, "-o", "json")
-    assert [(entry["name"], entry["placed"]) for entry in json.loads(shown)] == [("b", True), ("a", False)]
+    assert [(entry["name"], entry["placed"]) for entry in deployments(shown)] == [
+        ("b", True),
+        ("a", False),
+    ]
 
 
 def test_other_kinds_are_passed_over_with_a_note(run: Run, folder: Path) -> None:
@@ -185,7 +188,7 @@ def test_objects_of_several_are_one_stream(run: Run, folder: Path) -> None:
     bodies = list(yaml.safe_load_all(shown))
     assert [body["metadata"]["name"] for body in bodies if body["kind"] == "Service"] == ["a", "b"]
     _, shown, _ = run("plan", "-f", str(folder), "--fleet", FLEET, "-o", "yaml")
-    assert [entry["name"] for entry in yaml.safe_load(shown)] == ["a", "b"]
+    assert [entry["name"] for entry in yaml.safe_load(shown)["deployments"]] == ["a", "b"]
 
 
 def test_a_model_that_no_source_knows_is_asked_for_once(

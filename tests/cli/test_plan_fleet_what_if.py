@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from testbed.fleet import gpu_node
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 from tests.support.alone import OTHER_EXTRAS, command
 
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
@@ -118,7 +118,7 @@ def test_a_field_changes_the_number_the_settings_or_nothing(run: Run, where: str
 
 def test_the_bill_is_that_of_both_plans(run: Run, where: str, tmp_path: Path) -> None:
     one = files(tmp_path, manifest("one"))
-    (plain,) = json.loads(run("plan", "-f", one, "--fleet", where, "-o", "json")[1])
+    (plain,) = deployments(run("plan", "-f", one, "--fleet", where, "-o", "json")[1])
     _, found, _ = asked(run, one, where, "one.replicas=2")
     each = float(plain["placement"]["hourlyPrice"])
     assert float(found["bill"]["before"]) == pytest.approx(each, abs=0.01)

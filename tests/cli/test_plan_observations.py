@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import yaml
 
 from testbed.fleet import gpu_node
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 from tests.support.start_logs import MODEL, figures_0_11_0, log_0_11_0
 
 
@@ -52,7 +51,7 @@ def test_a_plan_uses_the_observations_of_its_kind_and_names_them(
     status, out, said = run("plan", *files, "--fleet", fleet, "--observations", kept, "-o", "json")
     plain_status, plain_out, plain_said = run("plan", *files, "--fleet", fleet, "-o", "json")
     assert (status, plain_status) == (0, 0), said
-    taught, plain = ({each["name"]: each["estimate"] for each in json.loads(text)} for text in (out, plain_out))
+    taught, plain = ({each["name"]: each["estimate"] for each in deployments(text)} for text in (out, plain_out))
     assert taught["same"] != plain["same"]
     assert taught["other"] == plain["other"]
     notes = [line for line in said.splitlines() if "Learned on" in line]

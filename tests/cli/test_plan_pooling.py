@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 
 FLEET = str(Path(__file__).resolve().parents[2] / "examples" / "fleet.yaml")
 
@@ -93,7 +93,7 @@ def value(entry: dict[str, Any], flag: str) -> str:
 
 
 def test_a_reranker_of_32_long_requests_gets_the_smallest_card(run: Run, write: Write) -> None:
-    (entry,) = json.loads(planned(run, write, RERANKER))
+    (entry,) = deployments(planned(run, write, RERANKER))
     assert (entry["placement"]["gpuType"], entry["placement"]["tensorParallel"]) == ("l4-24gb", 1)
     assert entry["estimate"]["kvNeededTokens"] == 8192 + 2048
     flags = ("--max-num-seqs", "--max-num-batched-tokens", "--max-model-len", "--runner")
@@ -101,13 +101,13 @@ def test_a_reranker_of_32_long_requests_gets_the_smallest_card(run: Run, write: 
 
 
 def test_the_same_load_of_a_model_that_generates_does_not_fit_there(run: Run, write: Write) -> None:
-    (entry,) = json.loads(planned(run, write, {**RERANKER, "engine": {}}))
+    (entry,) = deployments(planned(run, write, {**RERANKER, "engine": {}}))
     assert entry["placement"]["gpuType"] != "l4-24gb"
     assert entry["estimate"]["kvNeededTokens"] == 32 * 8192
 
 
 def test_more_requests_wait_and_cost_no_cache(run: Run, write: Write) -> None:
-    few, many = (json.loads(planned(run, write, {**RERANKER, "concurrency": number}))[0] for number in (32, 512))
+    few, many = (deployments(planned(run, write, {**RERANKER, "concurrency": number}))[0] for number in (32, 512))
     assert many["estimate"]["kvCacheBytes"] == few["estimate"]["kvCacheBytes"]
     assert [value(each, "--max-num-seqs") for each in (few, many)] == ["32", "512"]
 
@@ -119,7 +119,7 @@ def test_the_estimate_says_what_the_cache_holds_and_what_waits(run: Run, write: 
     assert "the others wait in the engine's queue" in words
     assert "Most requests at the same time, each of which waits for a step:" in words
     _, shown, _ = run("estimate", write(RERANKER), "--gpu", "l4-24gb", "-o", "json")
-    cache = json.loads(shown)[0]["kvCache"]
+    cache = json.loads(shown)["answers"][0]["kvCache"]
     assert (cache["ofSteps"], cache["requests"], cache["tokensOfRequest"]) == (True, 1, 10_240)
     _, shown, _ = run("estimate", write(RERANKER), "--gpu", "l4-24gb", "--why")
     assert "2,048 tokens of running steps + 8,192 of a request that was begun, the others wait" in " ".join(
@@ -139,7 +139,7 @@ def test_an_encoder_is_placed_by_its_name_alone_and_keeps_no_cache(run: Run, wri
     shown = " ".join(planned(run, write, ENCODER, "table").split())
     assert "default/asked yes l4-24gb" in shown
     assert "KV cache: none. The engine reads an input in one step and keeps nothing of it." in shown
-    (entry,) = json.loads(planned(run, write, ENCODER))
+    (entry,) = deployments(planned(run, write, ENCODER))
     assert (entry["estimate"]["kvCacheBytes"], value(entry, "--max-num-batched-tokens")) == (0, "8192")
     _, shown, _ = run("estimate", write(ENCODER), "--gpu", "l4-24gb")
     assert "0.0x" not in shown
@@ -147,7 +147,7 @@ def test_an_encoder_is_placed_by_its_name_alone_and_keeps_no_cache(run: Run, wri
 
 
 def test_a_model_that_transcribes_generates_and_keeps_every_request(run: Run, write: Write) -> None:
-    (entry,) = json.loads(planned(run, write, WHISPER))
+    (entry,) = deployments(planned(run, write, WHISPER))
     assert (entry["placement"]["gpuType"], entry["estimate"]["kvNeededTokens"]) == ("l4-24gb", 16 * 448)
     _, shown, _ = run("estimate", write(WHISPER), "--gpu", "l4-24gb")
     assert "in layers with a window, a state or encoder outputs, which stop growing" in " ".join(shown.split())

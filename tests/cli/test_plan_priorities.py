@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import yaml
 
 from testbed.fleet import gpu_node
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 
 CLASSES = """
 apiVersion: scheduling.k8s.io/v1
@@ -36,7 +35,11 @@ def placed(run: Run, folder: Path, classes: str, *manifests: dict[str, Any]) -> 
     fleet.write_text(yaml.safe_dump(gpu_node("n0", "L40S", 1)) + classes)
     files.write_text(yaml.safe_dump_all(manifests))
     status, shown, said = run("plan", "-f", str(files), "--fleet", str(fleet), "-o", "json")
-    return status, {entry["name"]: entry["placed"] for entry in json.loads(shown or "[]")}, said
+    return (
+        status,
+        {entry["name"]: entry["placed"] for entry in deployments(shown)},
+        said,
+    )
 
 
 def test_the_object_of_the_higher_class_gets_the_last_gpu_and_without_classes_the_first_one(

@@ -12,7 +12,7 @@ import yaml
 from plimsoll import __version__
 from plimsoll.app.exports.document import Export, text_of
 from testbed.fleet import gpu_node
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 
 GPUS = "requests.nvidia.com/gpu"
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
@@ -53,7 +53,11 @@ def files(folder: Path, *manifests: dict[str, Any]) -> str:
 
 def planned(run: Run, filename: str, where: str) -> tuple[int, dict[str, dict[str, Any]], str]:
     status, shown, said = run("plan", "-f", filename, "--fleet", where, "-o", "json")
-    return status, {entry["namespace"]: entry for entry in json.loads(shown or "[]")}, said
+    return (
+        status,
+        {entry["namespace"]: entry for entry in deployments(shown)},
+        said,
+    )
 
 
 @pytest.mark.parametrize("as_list", [False, True], ids=["documents", "List"])

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from testbed.fleet import gpu_node
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, deployments
 
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 COMMANDS = [("plan", "-f", "x.yaml"), ("capacity", MODEL)]
@@ -85,11 +85,14 @@ def test_with_a_fleet_the_namespace_is_for_objects_that_name_none(run: Run, wher
     )
     status, shown, said = run(*words, "-n", "team")
     assert (status, said) == (0, "")
-    assert [(each["namespace"], each["name"]) for each in json.loads(shown)] == [("team", "a"), ("own", "b")]
+    assert [(each["namespace"], each["name"]) for each in deployments(shown)] == [
+        ("team", "a"),
+        ("own", "b"),
+    ]
     _, shown, _ = run(*words, "-n", "team", "--what-if", "a.replicas=1")
     assert [each["namespace"] for each in json.loads(shown)["changes"]] == ["team", "own"]
     _, shown, _ = run(*words)
-    assert [each["namespace"] for each in json.loads(shown)] == ["default", "own"]
+    assert [each["namespace"] for each in deployments(shown)] == ["default", "own"]
 
 
 @pytest.mark.parametrize("name", ["plan", "capacity"])

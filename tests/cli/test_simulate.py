@@ -14,7 +14,7 @@ from tests.cli.conftest import Run
 from tests.support.tables import every_case
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
-QUESTION = ("simulate", MODEL, "--gpu", "L4", "--concurrency", "4", "--context", "4096")
+QUESTION = ("simulate", MODEL, "--gpu", "L4", "--concurrency", "4", "--context-length", "4096")
 SHORT = (*QUESTION, "--requests-per-second", "1", "--minutes", "15", "--startup", "120")
 EXPECTED = Path(__file__).with_name("simulated.txt")
 
@@ -34,7 +34,9 @@ def test_one_run_is_as_it_was(run: Run) -> None:
 
 def test_the_document_holds_the_figures_of_the_core(run: Run) -> None:
     found = json.loads(run(*SHORT, "-o", "json")[1])
-    asked = Simulated(MODEL, "l4-24gb", concurrency=4, context=4096, requests_per_second=1, minutes=15, startup=120)
+    asked = Simulated(
+        MODEL, "l4-24gb", concurrency=4, context_length=4096, requests_per_second=1, minutes=15, startup=120
+    )
     simulation_run = simulation_run_of(asked)
     result = simulate(simulation_run)
     assert found["summary"] == result.summary
@@ -46,7 +48,7 @@ def test_the_document_holds_the_figures_of_the_core(run: Run) -> None:
 
 
 def test_a_gpu_of_several_sizes_is_the_least_of_them_and_a_note_says_so(run: Run) -> None:
-    words = ("simulate", MODEL, "--concurrency", "4", "--context", "4096", "--minutes", "2", "-o", "json", "--gpu")
+    words = (*QUESTION[:2], *QUESTION[4:], "--minutes", "2", "-o", "json", "--gpu")
     _, shown, said = run(*words, "GH200")
     found = json.loads(shown)
     assert (found["input"]["gpu"], len(found["notes"])) == ("gh200-96gb", 1)
@@ -94,7 +96,7 @@ def test_what_cannot_be_simulated_is_one_sentence(run: Run, words: tuple[str, ..
 
 
 def test_the_memory_of_a_large_model_is_that_of_the_law(run: Run) -> None:
-    words = ("--gpu", "h100-sxm-80gb", "--tp", "8", "--context", "32768", "--concurrency", "8", "--minutes", "1")
+    words = ("--gpu", "h100-sxm-80gb", "--tp", "8", "--context-length", "32768", "--concurrency", "8", "--minutes", "1")
     status, shown, _ = run("simulate", "meta-llama/Llama-3.3-70B-Instruct", *words, "-o", "json")
     found = json.loads(shown)["input"]
     assert status == 0

@@ -50,7 +50,7 @@ async def test_plan_on_a_snapshot_prints_the_json_that_the_cluster_s_review_prin
     ran = command(["plan", "--snapshot", str(snapshot), "-f", str(served), "-o", "json"], tmp_path, refused=frozenset())
     assert ran.status == 0, ran.err
     live = await live_review(cluster, tmp_path, [wish(cluster, 2)])
-    printed = {name: value for name, value in json.loads(ran.out).items() if name != "notes"}
+    printed = {name: value for name, value in json.loads(ran.out).items() if name not in {"formatVersion", "notes"}}
     assert printed["changes"][0].pop("source").startswith(str(served))
     expected: dict[str, Any] = json.loads(json.dumps(shown(live)))
     expected["changes"][0].pop("source")
@@ -122,16 +122,16 @@ def test_export_writes_a_file_or_standard_output_and_prints_its_notes(
     made = replace(
         asyncio.run(export(cluster, Means(tmp_path), {}, now=cluster.now)), notes=("quotas cannot be read.",)
     )
-    monkeypatch.setattr(fleet, "cluster_of", lambda _: SimpleNamespace(export=exported))
+    monkeypatch.setattr(fleet, "deciding_cluster", lambda _: SimpleNamespace(export=exported))
     file = tmp_path / "out.json"
-    status, out, err = run("fleet", "export", "--hash-names", "-o", str(file))
+    status, out, err = run("fleet", "export", "--hash-names", "--save", str(file))
     assert (status, out, file.read_text()) == (0, "", text_of(made))
     assert "note: quotas cannot be read." in err
     assert f"plimsoll plan --snapshot {file}" in err
     status, out, _ = run("fleet", "export")
     assert (status, out, asked) == (0, text_of(made), [True, False])
-    status, _, err = run("fleet", "export", "-o", str(tmp_path))
-    assert (status, "-o:" in err and "It cannot be written" in err) == (2, True)
+    status, _, err = run("fleet", "export", "--save", str(tmp_path))
+    assert (status, "--save:" in err and "It cannot be written" in err) == (2, True)
 
 
 def test_without_the_extra_of_the_operator_it_is_named(snapshot: Path, tmp_path: Path) -> None:

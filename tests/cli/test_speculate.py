@@ -18,7 +18,7 @@ MODEL = ("estimate", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "h100-sxm-80gb
 def figures(*words: str) -> dict[str, Any]:
     result = CliRunner().invoke(cli, [*MODEL, *words, "-o", "json"])
     assert result.exit_code == 0, result.output
-    (found,) = json.loads(result.output)
+    (found,) = json.loads(result.output)["answers"]
     return dict(found)
 
 

@@ -69,7 +69,7 @@ def neighbour(control_plane: ControlPlane) -> Iterator[View]:
 def estimate(kubeconfig: Path, *words: str) -> dict[str, Any]:
     ran = run_here(kubeconfig, "estimate", LLAMA_8B, "--gpu", GPU, "-o", "json", *words)
     assert ran.status == 0, ran.errors
-    (answer,) = json.loads(ran.text)
+    (answer,) = json.loads(ran.text)["answers"]
     return dict(answer)
 
 

@@ -49,7 +49,7 @@ LLAMA_8B: dict[str, Any] = {
 
 OPTIONS: tuple[dict[str, str], ...] = (
     {},
-    {"context": "4096", "concurrency": "3"},
+    {"context-length": "4096", "concurrency": "3"},
     {"precision": "fp8", "kv-precision": "fp8", "eager": "1"},
     {"tp": "2", "pp": "2"},
     {"tp": "2", "ep": "1", "text-only": "1"},
@@ -84,7 +84,7 @@ def test_the_copied_command_prints_the_figures_of_the_page(options: dict[str, st
     assert answer is not None
     program, *words = shlex.split(answer.command)
     assert program == "plimsoll"
-    assert printed([*words, "-o", "json"]) == f"{document(urlencode(query))}\n"
+    assert printed([*words, "-o", "json"]) == document(urlencode(query))
 
 
 @every_case("model", [MODEL, *SHAPES])
@@ -92,10 +92,10 @@ def test_the_copied_command_prints_the_figures_of_the_page(options: dict[str, st
 def test_every_figure_is_that_of_the_command(model: str, gpu: str) -> None:
     query = asked({}, gpu, model)
     text = printed(["estimate", model, *(["--gpu", gpu] if gpu else []), "-o", "json"])
-    assert f"{document(urlencode(query))}\n" == text
+    assert document(urlencode(query)) == text
     answer = calculator_of({key: (value,) for key, value in query.items()}).answer
     assert answer is not None
-    figures = [each for each in json.loads(text) if "terms" in each]
+    figures = [each for each in json.loads(text)["answers"] if "terms" in each]
     rows = [row for row in answer.rows if row.figures is not None]
     for row, wanted in zip(rows, figures, strict=True):
         assert row.figures is not None
@@ -119,7 +119,7 @@ def test_a_pasted_configuration_is_asked_about_as_the_command_does_from_a_file(
         assert answer.file == "house-model.json"
         Path(answer.file).write_text(each["config"], "utf-8")
         words = shlex.split(answer.command)[1:]
-        assert printed([*words, "-o", "json"]) == f"{document(urlencode(each))}\n"
+        assert printed([*words, "-o", "json"]) == document(urlencode(each))
 
 
 def test_another_engine_is_shown_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_the_manifest_is_accepted_and_asks_for_the_same_load(options: dict[str, 
     facts, draft = load_model_facts(MODEL), load_model_facts(options.get("draft", ""))
     assert facts is not None
     request = to_request(resource, facts, draft=draft)
-    assert request.shape.context_tokens == int(options.get("context", 8192))
+    assert request.shape.context_tokens == int(options.get("context-length", 8192))
     assert request.shape.concurrency == int(options.get("concurrency", 16))
     assert request.constraints.allow == (GPU,)
     assert request.overrides.tensor_parallel == (int(options["tp"]) if "tp" in options else None)
@@ -173,7 +173,7 @@ def test_a_pasted_configuration_stands_in_the_manifest() -> None:
     [
         ({"tp": "0"}, "--tp: '0' cannot be used. Write a whole number from 1 to 64."),
         ({"utilization": "99"}, "--utilization: '99' cannot be used. Write a whole number from 10 to 98."),
-        ({"context": "many"}, "--context: 'many' cannot be used. Write a whole number of at least 1."),
+        ({"context-length": "many"}, "--context-length: 'many' cannot be used. Write a whole number of at least 1."),
         ({"pp": "2"}, "--pp: 2 cannot be used. Name --tp as well."),
         ({"ep": "1"}, "--ep: True cannot be used. Name --tp as well."),
         ({"lora": "4"}, "--lora: '4' cannot be used. Write the slots and their largest rank, e.g. 4 16."),
@@ -201,7 +201,7 @@ def test_a_fault_names_the_field_the_value_and_what_to_write(query: dict[str, st
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
 
-@every_case("field", ["model", "config", "gpu", "context", "precision", "engine", "draft", "cpu-offload"])
+@every_case("field", ["model", "config", "gpu", "context-length", "precision", "engine", "draft", "cpu-offload"])
 def test_a_hostile_value_stays_text(field: str) -> None:
     shown = page(urlencode({"model": MODEL, field: HOSTILE}))
     assert "<script" not in shown
@@ -257,11 +257,11 @@ async def test_the_console_shows_what_the_static_page_shows() -> None:
 def test_a_document_of_a_faulty_question_is_an_error() -> None:
     with pytest.raises(InvalidInput):
         document("?model=nobody/none")
-    assert json.loads(document(f"?model={MODEL}&gpu={GPU}"))[0]["gpuType"] == GPU
+    assert json.loads(document(f"?model={MODEL}&gpu={GPU}"))["answers"][0]["gpuType"] == GPU
 
 
 def test_a_gpu_of_several_sizes_gets_a_note_on_the_page_and_in_the_document() -> None:
     several, one = (f"model={MODEL}&gpu={gpu}" for gpu in ("A100", "a100-pcie-40gb"))
     assert "It is read as a100-pcie-40gb" in unescape(page(several))
     assert "It is read as" not in page(one)
-    assert any("It is read as" in note for note in json.loads(document(several))[0]["notes"])
+    assert any("It is read as" in note for note in json.loads(document(several))["answers"][0]["notes"])

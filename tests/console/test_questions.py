@@ -41,7 +41,7 @@ def test_the_calculator_has_the_model_the_load_and_the_gpu() -> None:
     assert found.answer is not None
     assert query["model"] == [spec["model"]["name"]]
     assert query["gpu"] == ["l4-24gb"]
-    assert (query.get("concurrency"), query.get("context")) == (
+    assert (query.get("concurrency"), query.get("context-length")) == (
         [str(spec["concurrency"])],
         [str(spec["contextLength"])] if "contextLength" in spec else None,
     )

@@ -27,13 +27,13 @@ from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.workload import PRESETS
 
 MODEL, GPU = "meta-llama/Llama-3.1-8B-Instruct", "l4-24gb"
-ASKED = {"model": MODEL, "gpu": GPU, "rate": "1", "minutes": "15", "concurrency": "4", "context": "4096"}
+ASKED = {"model": MODEL, "gpu": GPU, "rate": "1", "minutes": "15", "concurrency": "4", "context-length": "4096"}
 
 
 @cache
 def document() -> dict[str, Any]:
     simulation_run = simulation_run_of(
-        Simulated(MODEL, GPU, concurrency=4, context=4096, requests_per_second=1, minutes=15)
+        Simulated(MODEL, GPU, concurrency=4, context_length=4096, requests_per_second=1, minutes=15)
     )
     return simulation_document(simulation_run, simulate(simulation_run))
 
@@ -89,7 +89,7 @@ async def test_the_question_is_the_address_and_the_answer_repeats_it() -> None:
             "--mode=Auto",
             "--requests-per-second=1",
             "--minutes=15",
-            "--context=4096",
+            "--context-length=4096",
             "--concurrency=4",
             "--",
             MODEL,

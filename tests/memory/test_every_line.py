@@ -42,7 +42,8 @@ def asked(name: str, context: int, requests: int, release: str) -> Request | Non
     facts = load_model_facts(name)
     assert facts is not None
     longest = facts.max_context_tokens if facts.names_context else context
-    found = direct_question(name, TypedOptions(context=min(context, longest), concurrency=requests, engine=release))
+    asked = TypedOptions(context_length=min(context, longest), concurrency=requests, engine=release)
+    found = direct_question(name, asked)
     return None if found is None else found.request
 
 

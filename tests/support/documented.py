@@ -130,6 +130,11 @@ class Runnable:
         """What it prints: the word after ``-o``, else the first that there is."""
         return self.words[self.words.index("-o") + 1] if "-o" in self.words else next(iter(self.forms), "table")
 
+    @property
+    def asks_about_a_command(self) -> bool:
+        """Whether it is about the command line of a server, which becomes no manifest."""
+        return any(word == "--" or " " in word for word in self.words)
+
     def in_form(self, form: str) -> Runnable:
         """The same call with another ``-o``."""
         words = list(self.words)
@@ -141,7 +146,8 @@ class Runnable:
 def in_every_form(calls: Sequence[Runnable]) -> list[Runnable]:
     """Each of these calls as it stands, and the last one of each command in every form that it has."""
     last = {call.words[0]: call for call in calls}
-    more = [call.in_form(form) for call in last.values() for form in call.forms if form not in {"table", "text"}]
+    more = [call.in_form(form) for call in last.values() for form in call.forms if form not in {"manifest", "table"}]
+    more += [call.in_form("manifest") for call in calls if "manifest" in call.forms and not call.asks_about_a_command]
     return list({(call.words, call.form()): call for call in [*calls, *more]}.values())
 
 

@@ -76,7 +76,7 @@ def shown(kubeconfig: Path, manifests: Sequence[Mapping[str, Any]], form: str, *
 
 def export(kubeconfig: Path, file: Path, *words: str) -> Shown:
     """Write a snapshot of the cluster."""
-    return _run(kubeconfig, ["export", "-o", str(file), *words], "", "fleet")
+    return _run(kubeconfig, ["export", "--save", str(file), *words], "", "fleet")
 
 
 def plan_snapshot(file: Path, manifests: Sequence[Mapping[str, Any]]) -> Said:

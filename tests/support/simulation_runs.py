@@ -23,7 +23,7 @@ GPU = "l4-24gb"
 @cache
 def kind(concurrency: int = 4, context: int = 4096) -> ReplicaKind:
     """One replica of an 8B model on an L4, on which weights leave little room for the KV cache."""
-    question = direct_question(MODEL, TypedOptions(context=context, concurrency=concurrency))
+    question = direct_question(MODEL, TypedOptions(context_length=context, concurrency=concurrency))
     assert question is not None
     gpu = next(each for each in load_gpu_types() if each.name == GPU)
     place = size_on(question.request, gpu, Split(1))

@@ -18,7 +18,16 @@ are measured, the largest ``config.json`` has 56,335 characters, 1,559 members a
 ENGINE_VERSION = r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$"
 DEFAULT_ENGINE_VERSION = "0.32.0"
 """The release of the default engine."""
+_ENGINE_AND_RELEASE = f"{DEFAULT_ENGINE}:{DEFAULT_ENGINE_VERSION}"
+ENGINE_HELP = f"Release of the engine, e.g. {DEFAULT_ENGINE_VERSION}, or the engine too: {_ENGINE_AND_RELEASE}."
+"""How people name an engine and its release, in the command line and in the calculator."""
 DEFAULT_UTILIZATION_PERCENT = 92
+UTILIZATION_PERCENT = (10, 98)
+"""Smallest and largest share of a GPU's usable memory that an engine may be given."""
+OBJECTIVES = ("Interactive", "Balanced", "Batch")
+"""The words of ``spec.objective``."""
+USUAL_OBJECTIVE = "Balanced"
+"""The word that holds if neither a manifest nor the cluster's admin says another one."""
 EXPECTED_SIZING = "Expected"
 """The word of ``spec.sizing`` for mean lengths."""
 

@@ -5,6 +5,7 @@ No object gets an annotation or a finalizer.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import threading
@@ -14,7 +15,7 @@ from typing import Any
 import aiohttp
 import kopf
 
-from plimsoll.adapters.cluster.client import DEEPEST_JSON, ObjectKind
+from plimsoll.adapters.cluster.client import DEEPEST_JSON, Cluster, ObjectKind
 from plimsoll.adapters.cluster.watch_streams import Follower, NoObjects, WatchStreams
 from plimsoll.adapters.garbage import collect_seldom
 from plimsoll.app.settings import Settings
@@ -84,6 +85,11 @@ def _watch(registry: kopf.OperatorRegistry, kind: ObjectKind) -> None:
         pass
 
 
+async def _check_access() -> None:
+    async with Cluster():
+        pass
+
+
 def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
     """Set Kopf's options. After about a minute of watch failures the process ends; Kubernetes restarts it cheaply."""
     settings.peering.standalone = True
@@ -104,7 +110,12 @@ def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
 
 
 def run(settings: Settings) -> None:
-    """Run the operator until it is asked to stop. Ends the process with status 1 if it must not continue."""
+    """Run the operator until it is asked to stop. Ends the process with status 1 if it must not continue.
+
+    Raises:
+        NoCluster: neither a service account nor a kubeconfig names a cluster.
+    """
+    asyncio.run(_check_access())  # Kopf would print a traceback, and go on
     sys.setrecursionlimit(DEEPEST_JSON)  # also before the first client of the API server is made
     kopf.configure(verbose=settings.log_level == "DEBUG", quiet=settings.log_level in ("WARNING", "ERROR"))
     if settings.log_level != "DEBUG":

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from plimsoll.adapters.hub.registries import Registries
     from plimsoll.app.exports.document import Export
     from plimsoll.app.review.values import DeploymentWish, Means, Measured, Review
+    from plimsoll.cli.cluster.deciding import DecidingCluster
     from plimsoll.cli.cluster.live import LiveCluster
     from plimsoll.cli.cluster.options import ClusterAccess
     from plimsoll.cli.cluster.teachers import Lessons, Teachers
@@ -91,18 +92,25 @@ def cluster_of(access: ClusterAccess, otherwise: str = "") -> LiveCluster:
     return LiveCluster(access)
 
 
+def deciding_cluster(access: ClusterAccess, otherwise: str = "") -> DecidingCluster:
+    """A cluster on which the operator's decision is made; as :func:`cluster_of`. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster", otherwise):
+        from plimsoll.cli.cluster.deciding import DecidingCluster
+    return DecidingCluster(cluster_of(access, otherwise))
+
+
 def replay(stored: Export, wishes: Sequence[DeploymentWish], means: Means) -> Review:
     """The operator's decision on a snapshot if these objects had been applied. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "The operator's decision on a snapshot"):
-        from plimsoll.cli.cluster import live
-    return live.replay(stored, wishes, means)
+        from plimsoll.cli.cluster import deciding
+    return deciding.replay(stored, wishes, means)
 
 
 def replay_capacity(stored: Export, wish: DeploymentWish, means: Means) -> Measured:
     """How many more replicas of an object fitted on a snapshot. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "The operator's decision on a snapshot"):
-        from plimsoll.cli.cluster import live
-    return live.replay_capacity(stored, wish, means)
+        from plimsoll.cli.cluster import deciding
+    return deciding.replay_capacity(stored, wish, means)
 
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:
@@ -175,6 +183,34 @@ def speculation_of(method: SpeculationMethod, tokens: int, model: ModelFacts, dr
     from plimsoll.api.conversion import speculation
 
     return speculation.speculation_of(method, tokens, model, draft)
+
+
+def written_manifest(source: str, asked: TypedOptions, question: EstimateQuestion) -> str:
+    """Return the text of the InferenceDeployment of a question. It needs YAML, and the API's models to check it."""
+    from plimsoll.cli.questions.written_manifest import asked_manifest, manifest_text
+
+    return manifest_text(asked_manifest(source, asked, question))
+
+
+def checked_manifest(body: Body) -> None:
+    """Raise :class:`InvalidInput` if the API server or the operator would refuse an object."""
+    from plimsoll.cli.questions.written_manifest import checked
+
+    checked(body)
+
+
+def manifest_text(body: Body) -> str:
+    """Return a manifest as text. Importing YAML takes as long as the catalogue."""
+    from plimsoll.cli.questions import written_manifest
+
+    return written_manifest.manifest_text(body)
+
+
+def name_for(model: str) -> str:
+    """Return a name for an object of this model."""
+    from plimsoll.cli.questions.written_manifest import object_name
+
+    return object_name(model)
 
 
 def model_facts(source: str, revision: str | None, field: str) -> ModelFacts:

@@ -141,6 +141,11 @@ class Planned:
         return replace(report_of(self.decided, 0.0), size_digest=None, decisions=())
 
 
+def plan_document(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the data of a plan: that of each deployment, in the order of the files."""
+    return {"deployments": list(documents)}
+
+
 def appraisal_of(planned: Iterable[Planned]) -> Appraisal | None:
     """Return how good the placements of a plan are together; None if nothing was placed."""
     return next((each.decision.appraisal for each in planned if each.decision.appraisal is not None), None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs
 
-from plimsoll.cli.answers.estimate_json import documents_of
+from plimsoll.cli.answers.estimate_json import document_of
+from plimsoll.cli.forms import text_of
 from plimsoll.console.rendering import rendered
 from plimsoll.console.views.calculator.form import read_form
 from plimsoll.console.views.calculator.page import answer_of, calculator_of
@@ -18,7 +19,7 @@ def page(query: str) -> str:
 
 def document(query: str) -> str:
     """Return what ``plimsoll estimate -o json`` prints for the query. Raises :class:`PlimsollError`."""
-    return documents_of(answer_of(read_form(_read(query))))
+    return text_of("json", document_of(answer_of(read_form(_read(query)))))
 
 
 def _read(query: str) -> Query:

@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
-
-import click
 
 from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.cli.later import MissingExtra, default_namespace
+from plimsoll.cli.options import grouped, option
 from plimsoll.console.settings import OPERATOR, ConsoleSettings
 from plimsoll.console.views.paging import is_name
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 
-
-def with_options(*options: Any) -> Callable[[Any], Any]:
-    """Return a decorator that adds options to a command, in this order."""
-
-    def add(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-with_shared_options: Final = with_options(
-    click.option("-n", "--namespace", "namespaces", multiple=True, help="Show this namespace only; may be repeated."),
-    click.option("--prometheus-url", help="Where live use is read. Default: $PLIMSOLL_PROMETHEUS_URL, else nowhere."),
-    click.option(
-        "--operator",
-        default=str(OPERATOR),
-        show_default=True,
-        metavar="NAMESPACE/NAME",
-        help="The operator's Lease, which says when it last looked at all objects.",
-    ),
+with_shared_options: Final = grouped(
+    option("--namespace", "namespaces", note="Default: all that you may list.", multiple=True),
+    option("--prometheus-url"),
+    option("--operator", default=str(OPERATOR), show_default=True),
 )
 """The options that :func:`settings_from` takes, but for those that name the cluster."""
 

@@ -11,26 +11,24 @@ from typing import Any, Final
 import click
 
 from plimsoll.cli.cluster.options import with_cluster
+from plimsoll.cli.options import grouped, option
 from plimsoll.console.asked import (
     fallback_namespace,
     grafana_root,
     needing_extra,
     settings_from,
-    with_options,
     with_shared_options,
 )
 from plimsoll.domain.errors import InvalidInput
 
-_FILE: Final = click.Path(exists=True, dir_okay=False)
-
-_OPTIONS = (
-    click.option("--in-cluster", is_flag=True, help="Serve many people, in a pod, behind a proxy that signs them in."),
-    click.option("--public-host", "public_hosts", multiple=True, help="In a cluster: a host name that browsers send."),
-    click.option("--proxy", "proxies", multiple=True, help="In a cluster: addresses (CIDR) of proxies to believe."),
-    click.option("--token-header", help="In a cluster: the header with the person's token. Default: Authorization."),
-    click.option("--tls-cert", type=_FILE, help="In a cluster: the certificate in PEM. Default: no TLS."),
-    click.option("--tls-key", type=_FILE, help="In a cluster: the certificate's private key."),
-    click.option("--ca-file", type=_FILE, help="In a cluster: certificates to verify the API server with."),
+_OPTIONS: Final = grouped(
+    option("--in-cluster"),
+    option("--public-host", multiple=True),
+    option("--proxy", multiple=True),
+    option("--token-header"),
+    option("--tls-cert"),
+    option("--tls-key"),
+    option("--ca-file"),
 )
 
 NAMES: Final = ("public_hosts", "proxies", "token_header", "tls_cert", "tls_key", "ca_file")
@@ -69,12 +67,12 @@ def _flag(name: str) -> str:
 
 
 @click.command("console")
-@click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="0 for any free port.")
-@click.option("--allow-approvals", is_flag=True, help="Proposals can be answered in the console, under your name.")
-@click.option("--grafana-url", help="A Grafana with the chart's dashboard, to link to. Default: no links.")
+@option("--port", default=8765, show_default=True)
+@option("--allow-approvals")
+@option("--grafana-url")
 @with_shared_options
 @with_cluster
-@with_options(*_OPTIONS)
+@_OPTIONS
 def command(
     port: int,
     allow_approvals: bool,  # noqa: FBT001 - a flag of the command line

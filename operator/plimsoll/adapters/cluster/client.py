@@ -68,6 +68,7 @@ from plimsoll.adapters.cluster.kinds import (
     kind_of,
     version_number,
 )
+from plimsoll.adapters.cluster.kubeconfigs import UNREADABLE, check_exists, unusable
 from plimsoll.adapters.cluster.small_pages import METADATA_ONLY, SmallPages, SmallResponse, long_lines
 from plimsoll.adapters.garbage import read_json
 from plimsoll.domain.errors import SourceUnavailable
@@ -191,8 +192,8 @@ class Cluster:
         }
         try:
             await self._load(settings)
-        except config.ConfigException as error:
-            raise SourceUnavailable(f"no usable kubeconfig or service account: {error}") from error
+        except UNREADABLE as error:
+            raise unusable(self._kubeconfig, self._context, error) from error
         self._api = api.ApiClient(settings)
         self._rate = AsyncLimiter(WRITES_PER_SECOND, 1.0)
         self._ways = asyncio.Semaphore(WRITES_AT_ONCE)
@@ -230,6 +231,7 @@ class Cluster:
                 pass
             else:
                 return
+        check_exists(self._kubeconfig)
         await config.load_kube_config(
             config_file=self._kubeconfig, context=self._context, client_configuration=settings
         )

@@ -15,6 +15,7 @@ from plimsoll.api.bounds import (
     ENGINE_VERSION,
     MOST_CONCURRENCY,
     STEP_TOKENS,
+    UTILIZATION_PERCENT,
 )
 from plimsoll.api.v1alpha1.base import (
     LARGEST_BOUND,
@@ -356,7 +357,7 @@ class EngineSpec(ApiModel):
         "include the memory that other flags need.",
         max_length=64,
     )
-    gpu_memory_utilization_percent: Annotated[int, Field(ge=10, le=98)] = Field(
+    gpu_memory_utilization_percent: Annotated[int, Field(ge=UTILIZATION_PERCENT[0], le=UTILIZATION_PERCENT[1])] = Field(
         default=DEFAULT_UTILIZATION_PERCENT,
         description="Share of each GPU's usable memory that the engine may use, in percent.",
     )

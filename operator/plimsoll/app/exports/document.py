@@ -25,7 +25,7 @@ FORMAT = 1
 SNAPSHOT = "the snapshot"
 """The place of an object that is in no file of the user."""
 
-_AGAIN = "Write it again: plimsoll fleet export -o FILE."
+_AGAIN = "Write it again: plimsoll fleet export --save FILE."
 _NAMED = {(kind.api_version, kind.kind): kind for kind in KINDS}
 
 

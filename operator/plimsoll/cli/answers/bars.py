@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 from rich.console import Console
-from rich.table import Column, Table
 from rich.text import Text
 
 from plimsoll.cli.answers.advice import advice_sentence
@@ -24,7 +23,8 @@ from plimsoll.cli.answers.sentences import (
 )
 from plimsoll.cli.answers.steps import steps
 from plimsoll.cli.changes.remedies import first_remedy
-from plimsoll.cli.screen import print_lines
+from plimsoll.cli.listing import Cell, Listing, bar, figure, name, prose
+from plimsoll.cli.screen import print_lines, print_listing
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
@@ -35,8 +35,6 @@ from plimsoll.placement.places.warnings import model_warnings
 BAR_CELLS = 48
 """The length in characters of a bar that stands for all usable memory of a GPU."""
 
-_BEFORE_BAR = ("", "", "", "", "", "")
-
 _VERDICT = {Fit.SURE: ("fits", "green"), Fit.PROBABLE: ("probably", "yellow"), Fit.NO: ("no", "red")}
 
 
@@ -45,35 +43,49 @@ def print_answers(console: Console, request: Request, rows: Sequence[AnswerRow],
 
     ``split`` is the one that the command line names.
     """
-    console.print(headline(request), highlight=False, markup=False)
+    print_lines(console, (headline(request),))
     if len(rows) > 1:
-        console.print(advice_sentence(request, rows), highlight=False, markup=False, style="bold", soft_wrap=True)
-    console.print(_table(request, rows, split))
+        print_lines(console, (advice_sentence(request, rows),), "bold")
+    print_listing(console, _table(request, rows, split))
     letters = legend(row.answer.figures for row in rows if isinstance(row.answer, Sized))
-    console.print(f"{letters}, . free, | what the engine may use, ! beyond the GPU", style="dim", highlight=False)
+    print_lines(console, (f"{letters}, . free, | what the engine may use, ! beyond the GPU",), "dim")
     if request.overrides.memory_per_gpu_bytes is not None:
-        console.print("FITS and NEED are by override (spec.overrides.memoryPerGpu), the bars by the memory law.")
+        print_lines(console, (_BY_OVERRIDE,))
     if len(rows) > 1:
         print_warnings(console, model_warnings(request))
 
 
-def _table(request: Request, rows: Sequence[AnswerRow], split: Split | None) -> Table:
-    """A row for each GPU type; below one that does not fit, the first remedy."""
-    money, time = (Column(title, justify="right") for title in ("$/h", "ms/TOKEN"))
-    budget = Column("BUDGET OF ONE GPU", max_width=BAR_CELLS)
-    table = Table("GPU", "TP", "PP", "FITS", money, time, budget, "NEED/MAY GiB", "KV TOKENS", "AT ONCE", box=None)
+_BY_OVERRIDE = "FITS and NEED are by override (spec.overrides.memoryPerGpu), the bars by the memory law."
+
+_COLUMNS = (
+    name("GPU"),
+    figure("TP"),
+    figure("PP"),
+    name("FITS"),
+    figure("$/h"),
+    figure("ms/TOKEN"),
+    bar("BUDGET OF ONE GPU", BAR_CELLS),
+    figure("NEED/MAY GiB"),
+    figure("KV TOKENS"),
+    figure("AT ONCE"),
+)
+
+
+def _table(request: Request, rows: Sequence[AnswerRow], split: Split | None) -> Listing:
+    """A row for each GPU type; below one that does not fit, why no figure is known, and the first remedy."""
+    table = Listing(_COLUMNS)
     for row in rows:
-        table.add_row(*_row(request, row))
+        parts = [] if isinstance(row.answer, Sized) else [Text(f"{rejection_sentence(row.answer)}.")]
         if len(rows) > 1 and row.fit is Fit.NO:
             remedy = first_remedy(request, row.gpu, row.answer, split)
-            table.add_row(*_BEFORE_BAR, Text(NO_REMEDY if remedy is None else remedy.short, "yellow"))
+            parts.append(Text(NO_REMEDY if remedy is None else remedy.short, "yellow"))
+        table.add(*_row(request, row), note=Text(" ").join(parts) if parts else None)
     return table
 
 
 def print_warnings(console: Console, warnings: Sequence[str]) -> None:
     """Print one line for each warning."""
-    for warning in warnings:
-        console.print(f"Warning: {warning}", highlight=False, markup=False, style="yellow")
+    print_lines(console, (f"Warning: {warning}" for warning in warnings), "yellow")
 
 
 def print_one(console: Console, request: Request, row: AnswerRow, split: Split | None) -> None:
@@ -87,35 +99,35 @@ def print_one(console: Console, request: Request, row: AnswerRow, split: Split |
 
 def _print_figures(console: Console, request: Request, row: AnswerRow, answer: Sized) -> None:
     figures = answer.figures
-    table = Table("TERM", Column("GiB", justify="right"), box=None)
+    table = Listing((name("TERM"), figure("GiB")))
     for segment in segments(figures):
         if segment.size_bytes:
-            table.add_row(segment.name.title, f"{segment.size_bytes / GIB:.2f}")
-    table.add_row("needed, to be sure", f"{figures.computed_bytes / GIB:.2f}", style="bold")
+            table.add(segment.name.title, f"{segment.size_bytes / GIB:.2f}")
+    table.add("needed, to be sure", f"{figures.computed_bytes / GIB:.2f}", style="bold")
     if figures.forced_bytes is not None:
-        table.add_row("needed, by override", f"{figures.forced_bytes / GIB:.2f}", style="yellow")
-    table.add_row("the engine may use", f"{figures.budget_bytes / GIB:.2f}")
-    table.add_row("usable of the GPU", f"{figures.usable_bytes / GIB:.2f}")
-    console.print(table)
+        table.add("needed, by override", f"{figures.forced_bytes / GIB:.2f}", style="yellow")
+    table.add("the engine may use", f"{figures.budget_bytes / GIB:.2f}")
+    table.add("usable of the GPU", f"{figures.usable_bytes / GIB:.2f}")
+    print_listing(console, table)
     print_lines(console, (*sentences(request, answer), *costs(row)))
 
 
-def bar(figures: MemoryEstimate) -> Text:
-    """One cell for each of :data:`BAR_CELLS` parts of the usable memory; an overflow ends in ``!``."""
+def budget_bar(figures: MemoryEstimate, length: int = BAR_CELLS) -> Text:
+    """One cell for each of ``length`` parts of the usable memory; an overflow ends in ``!``."""
     cells: list[tuple[str, str]] = []
     reached = 0
     for segment in segments(figures):
         reached += segment.size_bytes
-        filled = min(BAR_CELLS, round(BAR_CELLS * reached / figures.usable_bytes))
+        filled = min(length, round(length * reached / figures.usable_bytes))
         cells += [segment.look] * (filled - len(cells))
-    cells += [(".", "dim")] * (BAR_CELLS - len(cells))
-    cells[min(BAR_CELLS - 2, BAR_CELLS * figures.budget_bytes // figures.usable_bytes)] = ("|", "bold")
+    cells += [(".", "dim")] * (length - len(cells))
+    cells[min(length - 2, length * figures.budget_bytes // figures.usable_bytes)] = ("|", "bold")
     if reached > figures.usable_bytes:
         cells[-1] = ("!", "red")
     return Text.assemble(*cells)
 
 
-def _row(request: Request, row: AnswerRow) -> tuple[Any, ...]:
+def _row(request: Request, row: AnswerRow) -> tuple[Cell, ...]:
     word, colour = _VERDICT[row.fit]
     split = row.answer.split
     cells = (
@@ -126,16 +138,14 @@ def _row(request: Request, row: AnswerRow) -> tuple[Any, ...]:
         "-" if row.price is None else f"{row.price:.2f}",
         "-" if row.speed is None else f"{1000 * row.speed.tpot_seconds:.1f}",
     )
-    if isinstance(row.answer, Rejection):
-        return *cells, rejection_sentence(row.answer)
-    return *cells, *_figures(request, row.answer)
+    return cells if isinstance(row.answer, Rejection) else (*cells, *_figures(request, row.answer))
 
 
-def _figures(request: Request, answer: Sized) -> tuple[Any, ...]:
+def _figures(request: Request, answer: Sized) -> tuple[Cell, ...]:
     figures = answer.figures
     tokens = f"{figures.kv_capacity_low_tokens:,}-{figures.kv_capacity_high_tokens:,}"
     return (
-        bar(figures),
+        partial(budget_bar, figures),
         f"{figures.needed_bytes / GIB:.1f}/{figures.budget_bytes / GIB:.1f}",
         tokens if request.model.keeps_cache else "-",
         at_once(request, answer),
@@ -144,8 +154,8 @@ def _figures(request: Request, answer: Sized) -> tuple[Any, ...]:
 
 def print_working(console: Console, answer: Sized) -> None:
     """Print every formula of an estimate with its numbers, one row for each step."""
-    table = Table("TERM", "HOW", Column("GiB", justify="right"), box=None, show_lines=False)
+    table = Listing((name("TERM"), prose("HOW"), figure("GiB")))
     for step in steps(answer):
         size = "" if step.size_bytes is None else f"{step.size_bytes / GIB:.3f}"
-        table.add_row(step.label, step.formula, size, style="bold" if step.is_total else None)
-    console.print(table)
+        table.add(step.label, step.formula, size, style="bold" if step.is_total else "")
+    print_listing(console, table)

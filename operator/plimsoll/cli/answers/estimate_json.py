@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,8 +22,8 @@ from plimsoll.placement.options.sizing import Sized
 from plimsoll.placement.places.warnings import doubt_sentence
 
 
-def documents_of(answer: AnsweredQuestion, *, why: bool = False) -> str:
-    """Return the text of ``plimsoll estimate -o json``, without a line's end; with ``why`` every formula, too."""
+def document_of(answer: AnsweredQuestion, *, why: bool = False) -> dict[str, Any]:
+    """Return the document of ``plimsoll estimate -o json``; with ``why`` every formula, too."""
     advised = advice(answer.question.request, answer.rows)
     documents = [
         {
@@ -38,7 +37,7 @@ def documents_of(answer: AnsweredQuestion, *, why: bool = False) -> str:
         }
         for row in answer.rows
     ]
-    return json.dumps(documents, indent=2)
+    return {"answers": documents}
 
 
 def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:

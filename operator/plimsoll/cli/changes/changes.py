@@ -111,7 +111,7 @@ def with_sequences(request: Request, count: int) -> RequestChange:
 def with_context(request: Request, tokens: int) -> RequestChange:
     """Return the change to this context in tokens."""
     shape = replace(request.shape, context_tokens=tokens)
-    return RequestChange(f"a context of {tokens:,}", f"--context {tokens}", replace(request, shape=shape))
+    return RequestChange(f"a context of {tokens:,}", f"--context-length {tokens}", replace(request, shape=shape))
 
 
 STEPS = (4096, 3072, 2048, 1024, 512)

@@ -94,11 +94,36 @@ def approval(answer: ProposalAnswer, proposal: Body, namespace: str, by: str) ->
     }
 
 
-def confirmation(answer: ProposalAnswer, proposal: Body, key: ObjectKey, by: str) -> str:
-    """Return what was done, and how to follow it."""
-    word = "approved" if answer.verdict == "approve" else "rejected"
-    look = f"kubectl get {APPROVAL_PLURAL} {key.name} -n {key.namespace} -o wide"
-    return (
-        f"{by} {word} proposal {proposal['id']} of {answer.deployment} ({described(proposal)}).\n"
-        f"To see the outcome: {look}"
-    )
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """An answer that the cluster has taken: the proposal, the PlacementApproval's key, and who gave it."""
+
+    answer: ProposalAnswer
+    proposal: Body
+    key: ObjectKey
+    by: str
+
+    @property
+    def message(self) -> str:
+        """What was done."""
+        word = "approved" if self.answer.verdict == "approve" else "rejected"
+        return (
+            f"{self.by} {word} proposal {self.proposal['id']} of {self.answer.deployment} ({described(self.proposal)})."
+        )
+
+    def text(self) -> str:
+        """What was done, and how to follow it."""
+        look = f"kubectl get {APPROVAL_PLURAL} {self.key.name} -n {self.key.namespace} -o wide"
+        return f"{self.message}\nTo see the outcome: {look}"
+
+    def document(self) -> dict[str, Any]:
+        """The same as data."""
+        return {
+            "namespace": self.key.namespace,
+            "deployment": self.answer.deployment,
+            "proposal": self.proposal["id"],
+            "decision": self.answer.verdict,
+            "by": self.by,
+            "approval": self.key.name,
+            "message": self.message,
+        }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +13,10 @@ from kubernetes.aio import config
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, PROPOSALS
-from plimsoll.app.exports.document import Export
-from plimsoll.app.exports.exporting import export as export_cluster
-from plimsoll.app.exports.replaying import replay as replay_wishes
-from plimsoll.app.exports.replaying import replay_capacity as replay_wish
-from plimsoll.app.review.measuring import measure as measure_wish
-from plimsoll.app.review.reviewing import review as review_wishes
-from plimsoll.app.review.values import DeploymentWish, Means, Measured, Review
-from plimsoll.cli.cluster.answering import ProposalAnswer, approval, confirmation, meant
+from plimsoll.adapters.cluster.kubeconfigs import UNREADABLE, NoCluster, check_exists
+from plimsoll.cli.cluster.answering import GivenAnswer, ProposalAnswer, approval, meant
 from plimsoll.cli.cluster.options import ClusterAccess
-from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.errors import PlimsollError, SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import pod_selector
 
@@ -57,25 +50,19 @@ class LiveCluster:
 
     access: ClusterAccess
 
-    async def _ask(self, work: Callable[[Cluster], Awaitable[T]]) -> T:
-        async with Cluster(self.access.file, self.access.context) as cluster:
-            return await work(cluster)
-
-    def review(self, wishes: Sequence[DeploymentWish], means: Means) -> Review:
-        """The operator's decision if these objects were applied."""
-        return _noted(self._ask(lambda cluster: review_wishes(cluster, wishes, means)))
-
-    def measure(self, wish: DeploymentWish, means: Means) -> Measured:
-        """How many more replicas of an object fit after the operator's decisions."""
-        return _noted(self._ask(lambda cluster: measure_wish(cluster, wish, means)))
-
-    def export(self, means: Means, *, hash_names: bool) -> Export:
-        """A snapshot of everything that the operator's decision reads."""
-        return _noted(self._ask(lambda cluster: export_cluster(cluster, means, hash_names=hash_names)))
+    async def ask(self, work: Callable[[Cluster], Awaitable[T]]) -> T:
+        """Return what ``work`` finds. Raises :class:`PlimsollError`: the cluster does not answer, or refuses it."""
+        try:
+            async with Cluster(self.access.file, self.access.context) as cluster:
+                return await work(cluster)
+        except NoCluster:
+            raise
+        except SourceUnavailable as error:
+            raise SourceUnavailable(f"{error}. {_which(self.access)}") from error
 
     def inference_deployment(self, key: ObjectKey) -> Body | None:
         """One InferenceDeployment, or None."""
-        return answered(self._ask(lambda cluster: cluster.get(INFERENCE_DEPLOYMENTS, key)))
+        return answered(self.ask(lambda cluster: cluster.get(INFERENCE_DEPLOYMENTS, key)))
 
     def inference_deployments(self, namespace: str | None) -> Found:
         """Return the objects of one namespace, or of all, and notes on what may not be read.
@@ -86,12 +73,9 @@ class LiveCluster:
             SourceUnavailable: the cluster cannot be reached.
         """
         home = default_namespace(self.access.file, self.access.context)
-        try:
-            return answered(self._ask(lambda cluster: _readable(cluster, namespace, home)))
-        except (SourceUnavailable, ClusterRefused) as error:
-            raise SourceUnavailable(f"{error}. {_which(self.access)}") from error
+        return answered(self.ask(lambda cluster: _readable(cluster, namespace, home)))
 
-    def answer_proposal(self, answer: ProposalAnswer) -> str:
+    def answer_proposal(self, answer: ProposalAnswer) -> GivenAnswer:
         """Create a PlacementApproval in this user's name. Return what was done.
 
         Raises:
@@ -100,35 +84,20 @@ class LiveCluster:
         """
         namespace = answer.namespace or default_namespace(self.access.file, self.access.context)
 
-        async def work(cluster: Cluster) -> str:
+        async def work(cluster: Cluster) -> GivenAnswer:
             proposal = meant(answer, namespace, await _proposals(cluster, answer.deployment, namespace))
             key, by = await put_answer(cluster, answer, proposal, namespace)
-            return confirmation(answer, proposal, key, by)
+            return GivenAnswer(answer, proposal, key, by)
 
-        return answered(self._ask(work))
-
-
-def _noted(asking: Coroutine[Any, Any, T]) -> T:
-    """Run what keeps its warnings as notes of its answer."""
-    logging.getLogger("plimsoll").addHandler(logging.NullHandler())
-    return answered(asking)
-
-
-def replay(stored: Export, wishes: Sequence[DeploymentWish], means: Means) -> Review:
-    """The operator's decision on a snapshot if these objects had been applied."""
-    return _noted(replay_wishes(stored, wishes, means))
-
-
-def replay_capacity(stored: Export, wish: DeploymentWish, means: Means) -> Measured:
-    """How many more replicas of an object fitted on a snapshot."""
-    return _noted(replay_wish(stored, wish, means))
+        return answered(self.ask(work))
 
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:
     """The namespace of the kubeconfig's context, or of this pod's service account; else ``default``."""
     try:
+        check_exists(kubeconfig)
         contexts, current = config.list_kube_config_contexts(kubeconfig)
-    except (config.ConfigException, OSError):
+    except (NoCluster, *UNREADABLE):
         return _namespace_of_pod()
     chosen = next((each for each in contexts if each["name"] == context), current if context is None else {})
     return str((chosen or {}).get("context", {}).get("namespace") or "default")
@@ -161,7 +130,7 @@ async def _proposals(cluster: Cluster, deployment: str, namespace: str) -> Seque
         if refusal.status != GONE:
             raise
         fix = "Upgrade Plimsoll's chart with its CRDs, and leave its value approvals true"
-        raise SourceUnavailable(f"the cluster has no PlacementProposals. {fix}.") from refusal
+        raise PlimsollError(f"the cluster has no PlacementProposals. {fix}.") from refusal
 
 
 _NOT_INSTALLED = "The cluster has no InferenceDeployments: Plimsoll's CRDs are not installed there."
@@ -202,4 +171,4 @@ def _refused(namespace: str, refusal: ClusterRefused) -> str:
 def _which(access: ClusterAccess) -> str:
     file = "kubectl's default kubeconfig" if access.file is None else f"kubeconfig {access.file}"
     context = "its current context" if access.context is None else f"context {access.context}"
-    return f"It was asked with {file} and {context}: name another one with --kubeconfig or --kube-context"
+    return f"It was asked with {file} and {context}: name another one with --kubeconfig or --context."

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
-import click
-
+from plimsoll.cli.options import grouped, option
 from plimsoll.domain.errors import InvalidInput
 
 
@@ -24,17 +22,8 @@ class ClusterAccess:
         return self.kubeconfig or os.environ.get("KUBECONFIG") or None
 
 
-_OPTIONS = (
-    click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="As for kubectl."),
-    click.option("--context", help="As for kubectl."),
-)
-
-
-def with_cluster(command: Any) -> Any:
-    """Add the options of a command that reads from the cluster."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+with_cluster = grouped(option("--kubeconfig"), option("--context"))
+"""Adds the options of a command that reads from the cluster."""
 
 
 def refuse_two_sources(fleet: str | None, snapshot: str | None, access: ClusterAccess) -> None:
@@ -44,7 +33,7 @@ def refuse_two_sources(fleet: str | None, snapshot: str | None, access: ClusterA
             "--snapshot", snapshot, "It replaces the cluster, and so does --fleet: leave one of them out."
         )
     file = "--snapshot" if snapshot is not None else "--fleet" if fleet is not None else None
-    for option, value in (("--context", access.context), ("--kubeconfig", access.kubeconfig)):
+    for name, value in (("--context", access.context), ("--kubeconfig", access.kubeconfig)):
         if file is not None and value is not None:
             fix = f"It names a cluster, and {file} replaces the cluster: leave one of them out."
-            raise InvalidInput(option, value, fix)
+            raise InvalidInput(name, value, fix)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from plimsoll.cli.cluster.options import ClusterAccess
+from plimsoll.cli.options import grouped, option
 from plimsoll.domain.decisions.observations import EngineKind, Seen
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -56,17 +55,16 @@ class Lessons:
     contributions: tuple[Contribution, ...] = ()
 
 
-_OPTIONS = (
-    click.option(
-        "--from-cluster", is_flag=True, help="Use what the engines of a cluster have reported about their memory."
-    ),
-    click.option("-n", "--namespace", help="With --from-cluster: only engines of this namespace. Default: all."),
-    click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="With --from-cluster, as kubectl."),
-    click.option("--kube-context", help="With --from-cluster: a context of the kubeconfig."),
-    click.option(
-        "--observations", multiple=True, help="A file that `plimsoll learn --save` has written; may be repeated."
-    ),
+_OPTIONS = grouped(
+    option("--from-cluster"),
+    option("--namespace", note="With --from-cluster: only engines of it. Default: all."),
+    option("--kubeconfig", note="With --from-cluster."),
+    option("--context", note="With --from-cluster."),
+    option("--observations", multiple=True),
 )
+
+
+_TOKENS = {"--context": " Tokens are --context-length."}
 
 
 def with_teachers(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,19 +76,17 @@ def with_teachers(command: Callable[..., Any]) -> Callable[..., Any]:
         from_cluster: bool,
         namespace: str | None,
         kubeconfig: str | None,
-        kube_context: str | None,
+        context: str | None,
         observations: tuple[str, ...],
         **options: Any,
     ) -> Any:
-        given = {"--namespace": namespace, "--kubeconfig": kubeconfig, "--kube-context": kube_context}
+        given = {"--namespace": namespace, "--kubeconfig": kubeconfig, "--context": context}
         for name, value in given.items():
             if value is not None and not from_cluster:
-                fix = "It is for engines of a cluster: add --from-cluster, or leave it out."
+                fix = f"It is for engines of a cluster: add --from-cluster, or leave it out.{_TOKENS.get(name, '')}"
                 raise InvalidInput(name, value, fix)
-        access = ClusterAccess(kubeconfig, kube_context)
+        access = ClusterAccess(kubeconfig, context)
         return command(teachers=Teachers(from_cluster, namespace, access, observations), **options)
 
-    decorated: Callable[..., Any] = taught
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
+    decorated: Callable[..., Any] = _OPTIONS(taught)
     return decorated

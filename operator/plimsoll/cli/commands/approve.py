@@ -7,6 +7,8 @@ import click
 from plimsoll.cli.cluster.answering import ProposalAnswer
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.later import cluster_of
+from plimsoll.cli.options import OF_CONTEXT, option, output
+from plimsoll.cli.screen import print_document
 
 
 def answering(verdict: str, purpose: str) -> click.Command:
@@ -14,20 +16,26 @@ def answering(verdict: str, purpose: str) -> click.Command:
 
     @click.command(verdict, help=purpose)
     @click.argument("name")
-    @click.option("--proposal", metavar="ID", help="Id of the proposal, where there are several.")
-    @click.option("-n", "--namespace", help="As for kubectl.")
-    @click.option("--reason", metavar="TEXT", help="Why, for those who read it later.")
+    @option("--proposal")
+    @option("--namespace", note=OF_CONTEXT)
+    @option("--reason")
+    @output("table", "json")
     @with_cluster
     def command(
         name: str,
         proposal: str | None,
         namespace: str | None,
         reason: str | None,
+        form: str,
         kubeconfig: str | None,
         context: str | None,
     ) -> None:
         answer = ProposalAnswer(verdict, name, namespace, proposal, reason)
-        click.echo(cluster_of(ClusterAccess(kubeconfig, context)).answer_proposal(answer))
+        given = cluster_of(ClusterAccess(kubeconfig, context)).answer_proposal(answer)
+        if form == "json":
+            print_document(form, given.document())
+        else:
+            click.echo(given.text())
 
     return command
 

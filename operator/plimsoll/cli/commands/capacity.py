@@ -11,54 +11,44 @@ import click
 from plimsoll.app.review.values import DeploymentWish, Means, Measured
 from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with_cluster
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.later import OR_FLEET, cluster_of, default_namespace, replay_capacity
+from plimsoll.cli.later import OR_FLEET, deciding_cluster, default_namespace, replay_capacity
+from plimsoll.cli.options import OF_CONTEXT, complete_model, option, output
 from plimsoll.cli.plans.capacity import Subject, capacity_document, located, measure_offline, print_capacity
-from plimsoll.cli.plans.tables import print_document
 from plimsoll.cli.process import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.questions.asked import TypedOptions
-from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types
 from plimsoll.cli.reading.documents import no_effect_note
 from plimsoll.cli.reading.files import refuse_second_stdin
 from plimsoll.cli.reading.model_sources import hub_access
 from plimsoll.cli.reading.snapshot_files import snapshot_from
-from plimsoll.cli.screen import say, screen
+from plimsoll.cli.screen import print_document, say, screen, waiting
+
+_WITH_MODEL = "With MODEL."
 
 
 @click.command("capacity")
-@click.argument("model", required=False)
-@click.option("-f", "--filename", "file", help="A file with one InferenceDeployment (or -), instead of MODEL.")
-@click.option("--gpu", "gpus", multiple=True, help="Only this GPU type; may be repeated. With MODEL.")
-@click.option("--tp", type=click.IntRange(1, 64), help="Only this tensor-parallel degree. With MODEL.")
-@click.option("--context-length", type=click.IntRange(1), help="Longest request in tokens. Default: 8192. With MODEL.")
-@click.option("--concurrency", type=click.IntRange(1), help="Requests of one replica. Default: 16. With MODEL.")
-@click.option("--prompt", type=click.IntRange(1), help="Mean prompt tokens, with --output-tokens.")
-@click.option("--output-tokens", "output", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
-@click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ... With MODEL.")
-@click.option(
-    "--kv-precision",
-    help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*. With MODEL.",
-)
-@click.option("--engine", help=f"{ENGINE_HELP} With MODEL.")
-@click.option(
-    "--fleet",
-    help="A file (or -) instead of the cluster: kubectl get nodes,pods,resourcequotas,limitranges -A -o yaml.",
-)
-@click.option("--snapshot", help="A file (or -) of `plimsoll fleet export` instead of the cluster.")
-@click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
-@click.option(
-    "-n",
-    "--namespace",
-    help="Whose quota counts, for an object that names none. Default: as for kubectl, without a cluster default.",
-)
-@click.option("-o", "--output", "form", type=click.Choice(["table", "json", "yaml"]), default="table")
+@click.argument("model", required=False, shell_complete=complete_model)
+@option("--filename", "file", note="It has one InferenceDeployment, instead of MODEL.")
+@option("--gpu", "gpus", note=_WITH_MODEL, multiple=True)
+@option("--tp", note=_WITH_MODEL)
+@option("--context-length", note=f"Default: 8192. {_WITH_MODEL}")
+@option("--concurrency", note=_WITH_MODEL)
+@option("--prompt", note=_WITH_MODEL)
+@option("--output-tokens", note=_WITH_MODEL)
+@option("--precision", note=_WITH_MODEL)
+@option("--kv-precision", note=_WITH_MODEL)
+@option("--engine", note=_WITH_MODEL)
+@option("--fleet")
+@option("--snapshot")
+@option("--prices")
+@option("--namespace", note=f"Whose quota counts. {OF_CONTEXT} Without a cluster: default.")
+@output("table", "json", "yaml")
 @with_cluster
 def command(
     model: str | None,
     file: str | None,
     gpus: tuple[str, ...],
     tp: int | None,
-    context_length: int | None,
     fleet: str | None,
     snapshot: str | None,
     prices: str | None,
@@ -79,7 +69,7 @@ def command(
     refuse_second_stdin(f=[file or ""], fleet=[fleet or ""], snapshot=[snapshot or ""], prices=[prices or ""])
     refuse_two_sources(fleet, snapshot, ClusterAccess(kubeconfig, context))
     meant = meant_types(gpus, every=True)
-    asked = TypedOptions(context=context_length, gpus=meant.types, **options)
+    asked = TypedOptions(gpus=meant.types, **options)
     if file is not None and (asked != TypedOptions() or tp is not None):
         raise click.UsageError("The options of a model go with MODEL; with -f, write them into the manifest.")
     subject = Subject(model, file, asked, tp)
@@ -87,7 +77,8 @@ def command(
         found = measure_offline(located(subject, namespace or "default"), fleet, prices)
     else:
         means = Means(*hub_access(), prices=None if prices is None else prices_from(prices))
-        found = _measured(subject, namespace, snapshot, means, ClusterAccess(kubeconfig, context))
+        with waiting("deciding on the cluster as the operator does"):
+            found = _measured(subject, namespace, snapshot, means, ClusterAccess(kubeconfig, context))
     found = replace(found, notes=(*meant.notes, *found.notes))
     say("note", (*found.notes, no_effect_note(namespace, {found.key.namespace})))
     if form == "table":
@@ -104,4 +95,4 @@ def _measured(
         found = located(subject, namespace or "default")
         return replay_capacity(snapshot_from(snapshot), DeploymentWish(found.where, found.body), means)
     found = located(subject, namespace or default_namespace(access.file, access.context))
-    return cluster_of(access, OR_FLEET).measure(DeploymentWish(found.where, found.body), means)
+    return deciding_cluster(access, OR_FLEET).measure(DeploymentWish(found.where, found.body), means)

@@ -8,16 +8,17 @@ from typing import Any
 import click
 
 from plimsoll.cli.answers.bars import print_answers, print_one, print_working
-from plimsoll.cli.answers.estimate_json import documents_of
+from plimsoll.cli.answers.estimate_json import document_of
 from plimsoll.cli.answers.learned import learned_answers
 from plimsoll.cli.answers.rows import AnsweredQuestion, answered
 from plimsoll.cli.cluster.teachers import Teachers, with_teachers
-from plimsoll.cli.later import command_of_file, manifest_question
+from plimsoll.cli.later import command_of_file, manifest_question, written_manifest
+from plimsoll.cli.options import complete_model, option, output
 from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
-from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types, named
-from plimsoll.cli.screen import print_lines, screen
+from plimsoll.cli.reading.files import STDIN
+from plimsoll.cli.screen import print_document, print_lines, say, screen
 from plimsoll.cli.starts.start_question import start_question
 from plimsoll.cli.starts.started import default_notes
 from plimsoll.cli.starts.written_commands import Written, command_in, example, readers
@@ -44,50 +45,31 @@ class _Estimate(click.Command):
 
 
 @click.command("estimate", cls=_Estimate)
-@click.argument("words", nargs=-1, metavar="MODEL | -- COMMAND...")
-@click.option("-f", "--filename", metavar="FILE", help="Manifest or Compose file whose server is meant; - for stdin.")
-@click.option(
-    "--gpu",
-    "gpus",
-    multiple=True,
-    help="GPU type (`plimsoll gpus`), or its name as drivers print it; may be repeated. Default: all.",
-)
-@click.option("--tp", type=click.IntRange(1, 64), help="Tensor-parallel degree. Default: the fewest GPUs that fit.")
-@click.option("--pp", type=click.IntRange(1, 64), default=1, show_default=True, help="Pipeline stages, with --tp.")
-@click.option("--ep", is_flag=True, help="Expert parallelism, with --tp.")
-@click.option(
-    "--dp", type=click.IntRange(1, 64), default=1, show_default=True, help="Engines that share experts, with --tp."
-)
-@click.option("--context", type=click.IntRange(1), help="Longest request in tokens. Default: 8192, or the model's own.")
-@click.option("--concurrency", type=click.IntRange(1), help="Requests at the same time. Default: 16.")
-@click.option(
-    "--prompt",
-    type=click.IntRange(1),
-    help="Mean prompt tokens, with --output-tokens: sizes for the expected load, whatever a manifest's sizing.",
-)
-@click.option("--output-tokens", "output", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
-@click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ...")
-@click.option(
-    "--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*."
-)
-@click.option("--engine", help=ENGINE_HELP)
-@click.option("--utilization", type=click.IntRange(10, 98), help="Percent of usable memory the engine may take.")
-@click.option("--batched-tokens", type=click.IntRange(64), help="Tokens of an engine step.")
-@click.option(
-    "--max-num-seqs", "max_sequences", type=click.IntRange(1), help="Most requests of the engine, above --concurrency."
-)
-@click.option("--eager", is_flag=True, help="No CUDA graphs.")
-@click.option("--text-only", is_flag=True, help="Without the vision or audio tower.")
-@click.option("--cpu-offload", help="Weights of each GPU to keep in host memory, e.g. 8Gi.")
-@click.option("--lora", type=(int, int), help="LoRA slots and their largest rank, e.g. --lora 4 16.")
-@click.option(
-    "--speculate",
-    type=(click.Choice([method.value for method in SpeculationMethod], case_sensitive=False), click.IntRange(1, 32)),
-    help="Speculative decoding: method and tokens a step, e.g. --speculate Ngram 4.",
-)
-@click.option("--draft", help="The head or small model of --speculate Eagle or Draft: a name or a config.json.")
-@click.option("--why", is_flag=True, help="Show every formula with its numbers (for one GPU type).")
-@click.option("-o", "--output", "form", type=click.Choice(["table", "json"]), default="table")
+@click.argument("words", nargs=-1, metavar="MODEL | -- COMMAND...", shell_complete=complete_model)
+@option("--filename", note="A manifest or a Compose file whose server is meant.")
+@option("--gpu", "gpus", note="Default: all.", multiple=True)
+@option("--tp")
+@option("--pp", default=1, show_default=True)
+@option("--ep")
+@option("--dp", default=1, show_default=True)
+@option("--context-length", note="Default: 8192, or the model's own.")
+@option("--concurrency")
+@option("--prompt", note="Sizes for the expected load, whatever a manifest's sizing.")
+@option("--output-tokens")
+@option("--precision")
+@option("--kv-precision")
+@option("--engine")
+@option("--utilization")
+@option("--batched-tokens")
+@option("--max-num-seqs")
+@option("--eager")
+@option("--text-only")
+@option("--cpu-offload")
+@option("--lora")
+@option("--speculate", words=[method.value for method in SpeculationMethod])
+@option("--draft")
+@option("--why")
+@output("table", "json", "manifest")
 @with_teachers
 def command(
     words: tuple[str, ...],
@@ -105,7 +87,7 @@ def command(
     """Say what MODEL (a name, a page of the Hub, a checkpoint folder, a config.json, a manifest) needs on each GPU.
 
     Or say whether a server starts as given, and which KV cache it gets: `plimsoll estimate -- vllm serve MODEL ...`,
-    or `plimsoll estimate -f pod.yaml`.
+    or `plimsoll estimate -f pod.yaml`. With -o manifest it prints the InferenceDeployment that asks for the same.
     """
     meant = meant_types(gpus)
     split = None if tp is None else Split(tp, pp, dp, expert_parallel=ep or dp > 1)
@@ -114,14 +96,27 @@ def command(
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     question = _question(words, filename, asked)
     question = replace(question, notes=(*meant.notes, *question.notes))
+    if form == "manifest":
+        say("note", question.notes)
+        click.echo(written_manifest(_source(words, filename, question), asked, question), nl=False)
+        return
     question, found = learned_answers(question, teachers)
     answer = _with_defaults(answered(question, found, question.gpus, question.split))
     if why and len(answer.shown) != 1:
         raise InvalidInput("--why", f"{len(answer.shown)} GPU types", "Name one GPU type with --gpu.")
     if form == "json":
-        click.echo(documents_of(answer, why=why))
+        print_document(form, document_of(answer, why=why))
     else:
         _show_answers(answer, why=why)
+
+
+def _source(words: tuple[str, ...], filename: str | None, question: EstimateQuestion) -> str:
+    """Return the source of a manifest: the model or the manifest that is named."""
+    source = filename if filename is not None and not words else words[0] if len(words) == 1 else ""
+    if question.command is not None or source in ("", STDIN):
+        fix = "A command, and what is piped in, become no manifest: name a model, a config.json or a manifest."
+        raise InvalidInput("-o", "manifest", fix)
+    return named(source).source
 
 
 def _question(words: tuple[str, ...], filename: str | None, asked: TypedOptions) -> EstimateQuestion:
@@ -159,9 +154,9 @@ def _with_defaults(answer: AnsweredQuestion) -> AnsweredQuestion:
 
 
 _OTHER_NAMES = (
-    "Changes are given as options of `plimsoll estimate`. In the command, --context is --max-model-len, --precision is "
-    "--quantization, --kv-precision is --kv-cache-dtype, --concurrency is no option, and --tp, --pp, --dp and --ep are "
-    "the degrees of parallelism."
+    "Changes are given as options of `plimsoll estimate`. In the command, --context-length is --max-model-len, "
+    "--precision is --quantization, --kv-precision is --kv-cache-dtype, --concurrency is no option, and --tp, --pp, "
+    "--dp and --ep are the degrees of parallelism."
 )
 
 

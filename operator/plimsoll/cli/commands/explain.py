@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
-from plimsoll.cli.later import cluster_of
-from plimsoll.cli.plans.story import print_story
-from plimsoll.cli.process import EXIT_BAD_INPUT
-from plimsoll.cli.screen import screen
+from plimsoll.cli.later import cluster_of, default_namespace
+from plimsoll.cli.options import OF_CONTEXT, option, output
+from plimsoll.cli.plans.story import print_story, story_document
+from plimsoll.cli.screen import print_document, screen
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 
 @click.command("explain")
 @click.argument("name")
-@click.option("-n", "--namespace", default="default", show_default=True)
+@option("--namespace", note=OF_CONTEXT)
+@output("table", "json")
 @with_cluster
-def command(name: str, namespace: str, kubeconfig: str | None, context: str | None) -> None:
+def command(name: str, namespace: str | None, form: str, kubeconfig: str | None, context: str | None) -> None:
     """Tell the story of one InferenceDeployment of the cluster: decision, estimate, rejections, what runs."""
-    body = cluster_of(ClusterAccess(kubeconfig, context)).inference_deployment(ObjectKey(namespace, name))
-    console = screen()
+    access = ClusterAccess(kubeconfig, context)
+    key = ObjectKey(namespace or default_namespace(access.file, access.context), name)
+    body = cluster_of(access).inference_deployment(key)
     if body is None:
-        console.print(f"There is no InferenceDeployment {namespace}/{name}.", highlight=False)
-        sys.exit(EXIT_BAD_INPUT)
-    print_story(console, body)
+        raise InvalidInput(
+            "NAME", name, f"There is no InferenceDeployment {key}: name another one, or its namespace with -n."
+        )
+    if form == "json":
+        print_document(form, story_document(body))
+    else:
+        print_story(screen(), body)

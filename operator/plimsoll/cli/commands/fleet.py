@@ -9,21 +9,22 @@ import click
 from plimsoll.app.exports.document import text_of
 from plimsoll.app.review.values import Means
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
-from plimsoll.cli.later import cluster_of
+from plimsoll.cli.later import deciding_cluster
+from plimsoll.cli.options import CommandGroup, option
 from plimsoll.cli.reading.files import STDIN
 from plimsoll.cli.reading.model_sources import hub_access
-from plimsoll.cli.screen import say
+from plimsoll.cli.screen import say, waiting
 from plimsoll.domain.errors import InvalidInput
 
 
-@click.group("fleet")
+@click.group("fleet", cls=CommandGroup)
 def command() -> None:
     """Work with the state of a whole cluster."""
 
 
 @command.command("export")
-@click.option("--hash-names", is_flag=True, help="Replace names of objects, namespaces and labels by digests.")
-@click.option("-o", "--output", "file", default=STDIN, help="The file to write. Default: standard output.")
+@option("--hash-names")
+@option("--save", "file", note="Default: standard output.", default=STDIN)
 @with_cluster
 def write(hash_names: bool, file: str, kubeconfig: str | None, context: str | None) -> None:  # noqa: FBT001 - a flag
     """Write everything that the operator's decision reads into one JSON file.
@@ -34,7 +35,8 @@ def write(hash_names: bool, file: str, kubeconfig: str | None, context: str | No
 
     Exit status: 0 the file is written, 2 the cluster cannot be read or the file cannot be written.
     """
-    found = cluster_of(ClusterAccess(kubeconfig, context)).export(Means(*hub_access()), hash_names=hash_names)
+    with waiting("reading the cluster"):
+        found = deciding_cluster(ClusterAccess(kubeconfig, context)).export(Means(*hub_access()), hash_names=hash_names)
     say("note", found.notes)
     text = text_of(found)
     if file == STDIN:
@@ -43,5 +45,5 @@ def write(hash_names: bool, file: str, kubeconfig: str | None, context: str | No
     try:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInput("-o", file, f"It cannot be written: {error}.") from error
+        raise InvalidInput("--save", file, f"It cannot be written: {error}.") from error
     click.echo(f"{len(found.bodies)} objects are in {file}. Replay: plimsoll plan --snapshot {file} -f FILE", err=True)

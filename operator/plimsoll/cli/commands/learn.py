@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from plimsoll.cli.later import saved_observation
-from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
-from plimsoll.cli.screen import screen
+from plimsoll.cli.options import option, output
+from plimsoll.cli.screen import print_document, screen
 from plimsoll.cli.starts.logged_start import MOST_BYTES, MOST_LINES, LogFile, NamedStart, logged_start
 from plimsoll.cli.starts.start_answers import lesson_document, print_lesson
 from plimsoll.cli.starts.start_lesson import Lesson, lesson_of
@@ -20,12 +18,12 @@ from plimsoll.engines.starts import StartLog
 
 @click.command("learn")
 @click.argument("log")
-@click.option("--model", help="The model: a name, a checkpoint folder or a config.json. Default: the one of the log.")
-@click.option("--gpu", help="GPU type (see `plimsoll gpus`), where the log does not say it.")
-@click.option("--engine", help=f"{ENGINE_HELP} Default: the one of the log.")
-@click.option("--utilization", type=click.IntRange(1, 100), help="Percent of the GPU. Default: the one of the log.")
-@click.option("--save", help="Add the observation to this file, for `plimsoll estimate --observations`.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+@option("--model", note="Default: the one of the log.")
+@option("--gpu", note="If the log does not say it.")
+@option("--engine", note="Default: the one of the log.")
+@option("--utilization", note="Default: the one of the log.")
+@option("--save", note="The observation is added to it, for `plimsoll estimate --observations`.")
+@output("table", "json")
 def command(
     log: str,
     model: str | None,
@@ -33,7 +31,7 @@ def command(
     engine: str | None,
     utilization: int | None,
     save: str | None,
-    output: str,
+    form: str,
 ) -> None:
     """Compare the start-up LOG of an engine (a file, or - for standard input) with the estimate, and learn from it.
 
@@ -45,8 +43,8 @@ def command(
     notes = [*start.notes, *_cut_note(file)]
     if save is not None:
         notes.append(_saved(save, lesson))
-    if output == "json":
-        click.echo(json.dumps(lesson_document(start, lesson, notes), indent=2))
+    if form == "json":
+        print_document(form, lesson_document(start, lesson, notes))
     else:
         print_lesson(screen(), start, lesson, notes)
 

@@ -17,14 +17,14 @@ from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with
 from plimsoll.cli.cluster.teachers import Lessons, Teachers
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import lessons_of
-from plimsoll.cli.planning import Planned, PlannedStatus, appraisal_of
+from plimsoll.cli.options import OF_CONTEXT, option, output
+from plimsoll.cli.planning import Planned, PlannedStatus, appraisal_of, plan_document
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.live_plan import LivePlanOptions, exit_status, plan_file, plan_live, plan_stored
 from plimsoll.cli.plans.markdown import plan_markdown
 from plimsoll.cli.plans.tables import (
     print_appraisal,
     print_details,
-    print_document,
     print_left_out,
     print_objects,
     print_plan,
@@ -33,7 +33,6 @@ from plimsoll.cli.plans.what_if import what_if_notes, what_if_of
 from plimsoll.cli.prices.price_files import priced_types
 from plimsoll.cli.process import EXIT_BAD_INPUT, today
 from plimsoll.cli.reading.documents import (
-    KUBECTL,
     Manifests,
     in_namespace,
     namespace_note,
@@ -43,7 +42,7 @@ from plimsoll.cli.reading.documents import (
 )
 from plimsoll.cli.reading.files import refuse_second_stdin
 from plimsoll.cli.reading.snapshot_files import AdminFiles, snapshot_from
-from plimsoll.cli.screen import say, screen
+from plimsoll.cli.screen import print_document, print_heading, print_lines, say, screen
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.errors import InvalidInput
@@ -52,53 +51,18 @@ from plimsoll.status.price_words import remark_summaries
 
 
 @click.command("plan")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    help="Manifest, folder of manifests, or - for standard input; may be repeated.",
-)
-@click.option(
-    "--what-if",
-    "what_if",
-    multiple=True,
-    help='"+2 h100-sxm-80gb x8" (more nodes), "-l40s" (no such nodes), "NAME.FIELD=VALUE"; may be repeated.',
-)
-@click.option("-R", "--recursive", is_flag=True, help="Look in the folders below those of -f, too.")
-@click.option(
-    "--fleet",
-    help=f"A file (or -) instead of the cluster: {KUBECTL}.",
-)
-@click.option(
-    "--snapshot", help="A file (or -) of `plimsoll fleet export` instead of the cluster: the same decision again."
-)
-@click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "markdown", "objects"]), default="table")
-@click.option(
-    "-n",
-    "--namespace",
-    help="For objects of -f that name none. Default: as for kubectl, without a cluster default.",
-)
-@click.option(
-    "--node-groups",
-    help="With --fleet: nodes that could be added, as a list as in the chart's fleet.nodeGroups, or NodePools.",
-)
-@click.option(
-    "--values",
-    help="With --fleet: the chart's values of the operator: objective, gpuVendors, fleet.billing, fleet.overload and "
-    "fleet.nodeGroups count.",
-)
-@click.option(
-    "--observations",
-    multiple=True,
-    help="With --fleet: a file that `plimsoll learn --save` has written; may be repeated.",
-)
-@click.option(
-    "--dry-run/--no-dry-run",
-    default=True,
-    help="On a cluster: whether the API server is asked what it would store. Default: it is.",
-)
+@option("--filename", "files", note="Folders of manifests are read, too.", multiple=True)
+@option("--what-if", multiple=True)
+@option("--recursive")
+@option("--fleet")
+@option("--snapshot", note="The same decision again.")
+@option("--prices")
+@output("table", "json", "yaml", "markdown", "objects")
+@option("--namespace", note=f"For objects of -f that name none. {OF_CONTEXT} Without a cluster: default.")
+@option("--node-groups", note="With --fleet.")
+@option("--values", note="With --fleet.")
+@option("--observations", note="With --fleet.", multiple=True)
+@option("--dry-run")
 @with_cluster
 def command(
     files: tuple[str, ...],
@@ -110,7 +74,7 @@ def command(
     node_groups: str | None,
     values: str | None,
     observations: tuple[str, ...],
-    output: str,
+    form: str,
     namespace: str | None,
     dry_run: bool,  # noqa: FBT001 - same
     kubeconfig: str | None,
@@ -141,14 +105,14 @@ def command(
     manifests = _manifests(files, namespace, recursive=recursive, may_be_empty=is_asked)
     wanted = LivePlanOptions(namespace, prices, changes, dry_run, what_if_notes(what_if))
     if snapshot is not None:
-        sys.exit(plan_stored(manifests, snapshot_from(snapshot), wanted, output))
+        sys.exit(plan_stored(manifests, snapshot_from(snapshot), wanted, form))
     if fleet is None:
-        sys.exit(plan_live(manifests, access, wanted, output))
+        sys.exit(plan_live(manifests, access, wanted, form))
     admin = AdminFiles.read(node_groups, values)
     if changes:
-        sys.exit(plan_file(manifests, fleet, admin, wanted, output))
+        sys.exit(plan_file(manifests, fleet, admin, wanted, form))
     teachers = Teachers(files=observations)
-    sys.exit(_plan_offline(_homed(manifests, namespace), fleet, prices, admin, output, teachers))
+    sys.exit(_plan_offline(_homed(manifests, namespace), fleet, prices, admin, form, teachers))
 
 
 def _refuse_idle_options(
@@ -250,15 +214,14 @@ def _print_plan(printed: Sequence[Any], form: str, fleet: Fleet) -> None:
     elif form == "objects":
         print_objects(body for bodies in printed for body in bodies)
     else:
-        print_document(form, printed)
+        print_document(form, plan_document(printed))
 
 
 def _show_plan(outcomes: Sequence[PlannedStatus], fleet: Fleet) -> None:
     console = screen()
     print_plan(console, outcomes)
     for outcome in outcomes:
-        console.rule(f"{outcome.namespace}/{outcome.name}", align="left")
-        if outcome.message:
-            console.print(outcome.message, highlight=False)
+        print_heading(console, f"{outcome.namespace}/{outcome.name}")
+        print_lines(console, filter(None, (outcome.message,)))
         print_details(console, outcome.status)
     print_left_out(console, fleet)

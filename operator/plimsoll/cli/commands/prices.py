@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
 import click
-from rich.table import Table
 
+from plimsoll.cli.listing import Listing, figure, name, prose
+from plimsoll.cli.options import CommandGroup, option, output
 from plimsoll.cli.prices.price_files import priced_types, read_prices
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
-from plimsoll.cli.screen import say, screen
+from plimsoll.cli.screen import print_document, print_listing, say, screen
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType, MarketOffers, Price
 from plimsoll.domain.public_words import PriceDoubt
 from plimsoll.domain.units import format_price
 from plimsoll.facts.prices.remarks import OLDEST_DAYS, PriceRemark, remarks_on
 from plimsoll.status.price_words import remark_sentence, remark_summaries
 
-_AS_DATA = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
 
-
-@click.group("prices", invoke_without_command=True)
-@click.option("--prices", help="Own prices (a ConfigMap manifest or a list in CSV) over the catalogue's.")
-@_AS_DATA
+@click.group("prices", cls=CommandGroup, invoke_without_command=True)
+@option("--prices", note="They count before the catalogue's.")
+@output("table", "json")
 @click.pass_context
-def command(context: click.Context, prices: str | None, output: str) -> None:
+def command(context: click.Context, prices: str | None, form: str) -> None:
     """List the prices that count, with their sources, or check a price list of your own."""
     if context.invoked_subcommand is not None:
         return
@@ -36,14 +34,14 @@ def command(context: click.Context, prices: str | None, output: str) -> None:
         say("error", (f"{complaint}." for complaint in complaints))
         sys.exit(EXIT_BAD_INPUT)
     priced = [gpu for gpu in priced_types(own) if gpu.price is not None and not gpu.is_slice]
-    _show(priced, output, complaints=(), details=False)
+    _show(priced, form, complaints=(), details=False)
 
 
 @command.command("check")
 @click.argument("file")
-@click.option("--strict", is_flag=True, help="Warnings fail, too.")
-@_AS_DATA
-def check(file: str, strict: bool, output: str) -> None:  # noqa: FBT001 - a flag of the command line
+@option("--strict")
+@output("table", "json")
+def check(file: str, strict: bool, form: str) -> None:  # noqa: FBT001 - a flag of the command line
     """Check a price list: a CSV file, or a ConfigMap manifest (- for standard input). Asks no network.
 
     Exit status: 0 every price can be used, 1 some entry cannot (with --strict: or there is a warning), 2 the file
@@ -51,20 +49,20 @@ def check(file: str, strict: bool, output: str) -> None:  # noqa: FBT001 - a fla
     """
     own, complaints = read_prices(file, "FILE")
     priced = [gpu for gpu in priced_types(own) if own.get(gpu.name) is not None]
-    warned = _show(priced, output, complaints=complaints, details=True)
+    warned = _show(priced, form, complaints=complaints, details=True)
     sys.exit(EXIT_UNPLACED if complaints or (strict and warned) else EXIT_PLACED)
 
 
-def _show(priced: list[GpuType], output: str, *, complaints: tuple[str, ...], details: bool) -> bool:
+def _show(priced: list[GpuType], form: str, *, complaints: tuple[str, ...], details: bool) -> bool:
     """Print prices, errors and warnings. Return whether there are warnings."""
     remarks = remarks_on(priced, today())
-    if output == "json":
+    if form == "json":
         document = {
             "prices": _price_documents(priced),
             "warnings": _remark_documents(remarks),
             "errors": list(complaints),
         }
-        click.echo(json.dumps(document, indent=2))
+        print_document(form, document)
         return bool(remarks)
     _print_prices(priced, remarks)
     say("error", (f"{complaint}." for complaint in complaints))
@@ -80,7 +78,17 @@ def _show(priced: list[GpuType], output: str, *, complaints: tuple[str, ...], de
     return bool(remarks)
 
 
-_HEAD = ("TYPE", "ON DEMAND $/h", "SPOT $/h", "HYPERSCALERS $/h", "OFFERS", "VOTERS", "DATE", "SOURCE", "REMARKS")
+_HEAD = (
+    name("TYPE"),
+    figure("ON DEMAND $/h"),
+    figure("SPOT $/h"),
+    figure("HYPERSCALERS $/h"),
+    figure("OFFERS"),
+    figure("VOTERS"),
+    name("DATE"),
+    prose("SOURCE"),
+    prose("REMARKS"),
+)
 
 _WORDS = {
     PriceDoubt.THIN_PRICE: "thin",
@@ -93,19 +101,15 @@ _WORDS = {
 def _print_prices(priced: Sequence[GpuType], remarks: Iterable[PriceRemark]) -> None:
     """Print one line for each GPU type, the dearest first."""
     remarks = tuple(remarks)
-    table = Table(*_HEAD, box=None)
-    for index in (1, 2, 3):
-        table.columns[index].justify = "right"
-    table.columns[0].no_wrap = True
-    table.columns[_HEAD.index("SOURCE")].overflow = "fold"
+    table = Listing(_HEAD)
     for gpu in sorted(priced, key=lambda each: (-_usd(each), each.name)):
         price = gpu.price
         if price is not None:
             spot = None if price.spot is None else price.spot.usd_per_hour
             listed = None if price.market is None else price.market.hyperscaler_usd
             figures = [_dollars(each) for each in (price.usd_per_hour, spot, listed)]
-            table.add_row(gpu.name, *figures, *_evidence(price), _remarks(gpu, remarks))
-    screen().print(table)
+            table.add(gpu.name, *figures, *_evidence(price), _remarks(gpu, remarks))
+    print_listing(screen(), table)
 
 
 def _price_documents(priced: Iterable[GpuType]) -> list[dict[str, Any]]:

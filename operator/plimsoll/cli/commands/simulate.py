@@ -5,23 +5,22 @@ In a document, times are in seconds since the beginning, and absent figures are 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from plimsoll import __version__
 from plimsoll.cli.later import manifest_question
+from plimsoll.cli.listing import Listing, figure, name, prose
+from plimsoll.cli.options import complete_model, option, output
 from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
-from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types, named
 from plimsoll.cli.questions.types import answers
-from plimsoll.cli.screen import say, screen
+from plimsoll.cli.screen import print_document, print_lines, print_listing, say, screen, waiting
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.requests.serving import Request
@@ -36,35 +35,34 @@ from plimsoll.simulation.workload import PRESETS, Workload, preset
 
 DEFAULT_MOST_REPLICAS = 10
 _NAMES = [each.name for each in PRESETS]
+_OF_PRESET = "Default: the preset's."
 
 
 @click.command("simulate")
-@click.argument("model")
-@click.option("--gpu", required=True, help="GPU type (`plimsoll gpus`), or its name as drivers print it.")
-@click.option("--tp", type=click.IntRange(1, 64), help="Tensor-parallel degree. Default: the fewest GPUs that fit.")
-@click.option("--context", type=click.IntRange(1), help="Longest request. Default: it holds twice the mean request.")
-@click.option("--concurrency", type=click.IntRange(1), help="Requests at the same time of a replica. Default: 16.")
-@click.option("--engine", help=ENGINE_HELP)
-@click.option("--preset", type=click.Choice(_NAMES), default=_NAMES[0], show_default=True, help="The requests.")
-@click.option("--requests-per-second", type=float, help="Rate outside bursts, in place of the preset's.")
-@click.option("--prompt", type=int, help="Mean prompt tokens, in place of the preset's.")
-@click.option("--output-tokens", "output", type=int, help="Mean output tokens, in place of the preset's.")
-@click.option("--spread", type=float, help="Standard deviation of lengths over their mean.")
-@click.option("--shared-prefix", type=int, help="Tokens at the beginning of all prompts that the prefix cache holds.")
-@click.option("--burst", type=float, help="The rate within a burst over that outside; 1: no bursts.")
-@click.option("--burst-seconds", type=float, help="How long a burst lasts.")
-@click.option("--burst-every", type=float, help="Seconds from one burst to the next.")
-@click.option("--minutes", type=float, help="How long requests come.")
-@click.option("--replicas", type=int, default=1, show_default=True, help="Replicas at the beginning.")
-@click.option("--min-replicas", type=int, default=1, show_default=True, help="The fewest replicas.")
-@click.option("--max-replicas", type=int, default=DEFAULT_MOST_REPLICAS, show_default=True, help="The most replicas.")
-@click.option("--mode", type=click.Choice([each.value for each in Mode]), default=Mode.AUTO.value, show_default=True)
-@click.option("--startup", type=float, default=FIRST_STARTUP_SECONDS, show_default=True, help="Seconds of a start.")
-@click.option(
-    "--patience", type=float, default=USUAL_PATIENCE_SECONDS, show_default=True, help="Seconds until a client gives up."
-)
-@click.option("--seed", type=int, default=1, show_default=True, help="Another seed draws other requests.")
-@click.option("-o", "--output", "form", type=click.Choice(["text", "json"]), default="text")
+@click.argument("model", shell_complete=complete_model)
+@option("--gpu", required=True)
+@option("--tp")
+@option("--context-length", note="Default: it holds twice the mean request.")
+@option("--concurrency")
+@option("--engine")
+@option("--preset", words=_NAMES, default=_NAMES[0], show_default=True)
+@option("--requests-per-second")
+@option("--prompt", note=_OF_PRESET)
+@option("--output-tokens", note=_OF_PRESET)
+@option("--spread")
+@option("--shared-prefix")
+@option("--burst")
+@option("--burst-seconds")
+@option("--burst-every")
+@option("--minutes")
+@option("--replicas", default=1, show_default=True)
+@option("--min-replicas", default=1, show_default=True)
+@option("--max-replicas", default=DEFAULT_MOST_REPLICAS, show_default=True)
+@option("--mode", words=[each.value for each in Mode], default=Mode.AUTO.value, show_default=True)
+@option("--startup", default=FIRST_STARTUP_SECONDS, show_default=True)
+@option("--patience", default=USUAL_PATIENCE_SECONDS, show_default=True)
+@option("--seed", default=1, show_default=True)
+@output("table", "json")
 def command(model: str, gpu: str, mode: str, form: str, **asked: Any) -> None:
     """Say what happens to MODEL at a load: when KV cache or sequence slots fill, and what the live loop does when.
 
@@ -73,10 +71,11 @@ def command(model: str, gpu: str, mode: str, form: str, **asked: Any) -> None:
     """
     meant = meant_types((gpu,))
     simulation_run = simulation_run_of(Simulated(model=model, gpu=meant.types[0], mode=Mode(mode), **asked))
-    result = simulate(simulation_run)
+    with waiting(f"simulating {simulation_run.workload.minutes:g} min of requests"):
+        result = simulate(simulation_run)
     say("note", meant.notes)
     if form == "json":
-        click.echo(json.dumps({**simulation_document(simulation_run, result), "notes": list(meant.notes)}, indent=2))
+        print_document(form, {**simulation_document(simulation_run, result), "notes": list(meant.notes)})
     else:
         _print_simulation(screen(), simulation_run, result)
 
@@ -95,7 +94,7 @@ class Simulated:
     gpu: str
     preset: str = PRESETS[0].name
     tp: int | None = None
-    context: int | None = None
+    context_length: int | None = None
     concurrency: int | None = None
     requests_per_second: float | None = None
     prompt: int | None = None
@@ -174,12 +173,15 @@ def workload_of(asked: Simulated) -> Workload:
 def _placed(asked: Simulated, workload: Workload) -> tuple[Request, Sized]:
     split = None if asked.tp is None else Split(asked.tp)
     options = TypedOptions(
-        context=asked.context or _context(workload), concurrency=asked.concurrency, engine=asked.engine, split=split
+        context_length=asked.context_length or _context(workload),
+        concurrency=asked.concurrency,
+        engine=asked.engine,
+        split=split,
     )
     source = named(asked.model)
     question = direct_question(source.source, options) or manifest_question(source.source, options)
     request = question.request
-    if asked.context is None and request.shape.context_tokens > request.model.max_context_tokens:
+    if asked.context_length is None and request.shape.context_tokens > request.model.max_context_tokens:
         request = replace(request, shape=replace(request.shape, context_tokens=request.model.max_context_tokens))
     found = answers(request, meant_types((asked.gpu,)).types, split)[0]
     if isinstance(found, Rejection):
@@ -200,12 +202,14 @@ _MILLISECONDS = 1000
 
 
 def _print_simulation(console: Console, simulation_run: SimulationRun, result: SimulationResult) -> None:
-    for line in (result.summary, "", *_input_lines(simulation_run), ""):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    print_lines(console, (result.summary, "", *_input_lines(simulation_run), ""))
+    events = Listing((name("TIME"), prose("EVENT")))
     for event in result.events:
-        console.print(f"{clock(event.at)}  {event.sentence}", highlight=False, markup=False, soft_wrap=True)
-    console.print(_table(result.moments))
-    console.print(_totals_line(result), highlight=False, markup=False, soft_wrap=True)
+        events.add(clock(event.at), event.sentence)
+    if result.events:
+        print_listing(console, events)
+    print_listing(console, _table(result.moments))
+    print_lines(console, (_totals_line(result),))
 
 
 def _input_lines(simulation_run: SimulationRun) -> Iterator[str]:
@@ -253,12 +257,13 @@ def _times(spread: TimePercentiles | None) -> str:
     return f"{spread.median * _MILLISECONDS:,.0f} / {spread.p95 * _MILLISECONDS:,.0f} ms"
 
 
-def _table(moments: Sequence[Moment]) -> Table:
-    table = Table()
-    for name in ("time", "KV in use", "KV tokens", "slots", "waiting", "replicas (wanted)", "TTFT", "TPOT"):
-        table.add_column(name, justify="right")
+_FIGURES = ("KV IN USE", "KV TOKENS", "SLOTS", "WAITING", "REPLICAS (WANTED)", "TTFT", "TPOT")
+
+
+def _table(moments: Sequence[Moment]) -> Listing:
+    table = Listing((name("TIME"), *map(figure, _FIGURES)))
     for each in evenly(moments, MOST_ROWS):
-        table.add_row(
+        table.add(
             clock(each.at),
             f"{each.kv_cache_in_use:.0%}",
             f"{each.held_tokens:,} / {each.hold_tokens:,}",

@@ -5,21 +5,21 @@ How many more replicas fit, in sentences, as a table for people and as data for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from plimsoll.api.conversion.convert import check_without_model
 from plimsoll.app.review.values import Measured
 from plimsoll.cli.context import Models, prices_from
+from plimsoll.cli.listing import Listing, figure, name, prose
 from plimsoll.cli.planning import filled_in, request_of
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.tables import print_left_out
 from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.estimate import manifest_of
+from plimsoll.cli.questions.manifest_options import bounded
 from plimsoll.cli.reading.documents import (
     Located,
     UnusableDocument,
@@ -30,7 +30,7 @@ from plimsoll.cli.reading.documents import (
     read_manifests,
 )
 from plimsoll.cli.reading.model_sources import Images
-from plimsoll.cli.screen import print_lines
+from plimsoll.cli.screen import print_lines, print_listing
 from plimsoll.cli.split_words import split_document
 from plimsoll.domain.decisions.outcomes import Fit, Option, Rejection
 from plimsoll.domain.errors import InvalidInput
@@ -84,20 +84,11 @@ def _of_model(model: str, subject: Subject) -> Located:
     body = manifest_of(model, subject.asked)
     spec = body.get("spec")
     if isinstance(spec, dict):
-        body["spec"] = _bounded(spec, subject.asked.gpus, subject.tensor_parallel)
+        body["spec"] = bounded(spec, subject.asked.gpus, subject.tensor_parallel)
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and metadata.get("name") == "estimate":
         body["metadata"] = {"name": NAME}
     return Located(model, body)
-
-
-def _bounded(spec: dict[str, Any], gpus: Sequence[str], tensor_parallel: int | None) -> dict[str, Any]:
-    bounds: dict[str, Any] = {}
-    if gpus:
-        bounds["gpu"] = {**(spec.get("gpu") or {}), "allow": list(gpus)}
-    if tensor_parallel is not None:
-        bounds["overrides"] = {**(spec.get("overrides") or {}), "tensorParallel": tensor_parallel}
-    return {**spec, **bounds}
 
 
 def measure_offline(found: Located, fleet: str, prices: str | None) -> Measured:
@@ -139,9 +130,10 @@ def next_sentence(found: Capacity) -> str:
 
 def print_capacity(console: Console, found: Measured) -> None:
     """Print one line per place, the total, and what blocks the next replica."""
-    table = Table("PLACE", "FIT ALONE", "OF THE TOTAL", "$/h EACH", "DOUBTS", "THE NEXT ONE THERE", box=None)
+    figures = map(figure, ("FIT ALONE", "OF THE TOTAL", "$/h EACH"))
+    table = Listing((name("PLACE"), *figures, prose("DOUBTS"), prose("THE NEXT ONE THERE")))
     for room in found.capacity.rooms:
-        table.add_row(
+        table.add(
             place_words(*room.option.target.place),
             str(room.alone),
             str(room.share),
@@ -150,10 +142,10 @@ def print_capacity(console: Console, found: Measured) -> None:
             rejection_sentence(room.blocked),
         )
     if found.capacity.rooms:
-        console.print(table)
+        print_listing(console, table)
     if found.runs:
         word = "replica has a place" if found.runs == 1 else "replicas have places"
-        console.print(f"{found.runs} {word} already.", highlight=False)
+        print_lines(console, (f"{found.runs} {word} already.",))
     print_lines(console, (total_sentence(found.capacity), next_sentence(found.capacity)))
     print_left_out(console, found.fleet)
 

@@ -14,17 +14,17 @@ from plimsoll.app.exports.document import Export, objects_of
 from plimsoll.app.review.values import DeploymentWish, Means, Review, WhatIf
 from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.later import OR_FLEET, cluster_of, default_namespace, replay
+from plimsoll.cli.later import OR_FLEET, deciding_cluster, default_namespace, replay
 from plimsoll.cli.plans.fleet_review import fleet_file, review_on
 from plimsoll.cli.plans.markdown import review_markdown
 from plimsoll.cli.plans.review import document, print_review
-from plimsoll.cli.plans.tables import print_document, print_objects
+from plimsoll.cli.plans.tables import print_objects
 from plimsoll.cli.prices.price_files import priced_types
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.reading.documents import Located, Manifests, check_located, namesakes, parse_located
 from plimsoll.cli.reading.model_sources import hub_access
 from plimsoll.cli.reading.snapshot_files import AdminFiles
-from plimsoll.cli.screen import say, screen
+from plimsoll.cli.screen import print_document, say, screen, waiting
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 
@@ -68,7 +68,7 @@ def plan_live(manifests: Manifests, access: ClusterAccess, wanted: LivePlanOptio
     """Print the review of manifests on a cluster. Return the exit status."""
     home = wanted.namespace or default_namespace(access.file, access.context)
 
-    return _plan(manifests, home, wanted, output, lambda *asked: cluster_of(access, OR_FLEET).review(*asked))
+    return _plan(manifests, home, wanted, output, lambda *asked: deciding_cluster(access, OR_FLEET).review(*asked))
 
 
 def plan_stored(manifests: Manifests, stored: Export, wanted: LivePlanOptions, output: str) -> int:
@@ -106,7 +106,8 @@ def _plan(
         return EXIT_BAD_INPUT
     own = None if wanted.prices is None else prices_from(wanted.prices)
     means = Means(*hub_access(), prices=own, what_if=wanted.what_if, dry_run=wanted.dry_run)
-    found = ask(wishes, means)
+    with waiting("deciding on the cluster as the operator does"):
+        found = ask(wishes, means)
     found = replace(found, notes=(*wanted.notes, *found.notes))
     say("error", found.problems)
     say("note", found.notes)

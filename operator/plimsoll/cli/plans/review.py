@@ -6,11 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.app.review.values import Bill, DeploymentChange, PricedReplicas, Review, ReviewVerdict
+from plimsoll.cli.listing import Listing, figure, name, prose
 from plimsoll.cli.plans.tables import print_details, print_left_out
+from plimsoll.cli.screen import print_heading, print_lines, print_listing
 from plimsoll.domain.units import counted, format_price
 from plimsoll.placement.explain import place_words
 from plimsoll.status.writing import document_of
@@ -71,19 +72,18 @@ def others_text(review: Review) -> str:
 
 def print_review(console: Console, review: Review) -> None:
     """Print the difference, the bill, and the details of the objects of the files that change."""
-    table = Table("DEPLOYMENT", "CHANGE", "NOW", "AFTER", "$/h NOW", "$/h AFTER", "WHY", box=None)
+    places, prices = map(prose, ("NOW", "AFTER")), map(figure, ("$/h NOW", "$/h AFTER"))
+    table = Listing((name("DEPLOYMENT"), name("CHANGE"), *places, *prices, prose("WHY")))
     for change in review.changes:
-        table.add_row(str(change.key), *cells(change))
-    console.print(table)
-    for line in (others_text(review), bill_text(review.bill)):
-        if line:
-            console.print(line, highlight=False)
+        table.add(str(change.key), *cells(change))
+    print_listing(console, table)
+    print_lines(console, filter(None, (others_text(review), bill_text(review.bill))))
     for change in review.changes:
         if change.verdict is ReviewVerdict.KEPT or not change.where:
             continue
-        console.rule(str(change.key), align="left")
+        print_heading(console, str(change.key))
         if not change.is_served:
-            console.print(change.message, highlight=False, markup=False)
+            print_lines(console, (change.message,))
         print_details(console, change.status)
     print_left_out(console, review.fleet)
 

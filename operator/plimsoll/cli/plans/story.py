@@ -8,7 +8,14 @@ from typing import Any
 from rich.console import Console
 
 from plimsoll.api.v1alpha1 import PoolStatus
-from plimsoll.api.v1alpha1.status import DecisionStatus, FailedMoveStatus, ObservationStatus, RebalancingStatus
+from plimsoll.api.v1alpha1.status import (
+    DecisionStatus,
+    FailedMoveStatus,
+    ObservationStatus,
+    RebalancingStatus,
+    RejectedProposalStatus,
+    TooSmallStatus,
+)
 from plimsoll.cli.plans.tables import print_details
 from plimsoll.cli.screen import print_lines
 from plimsoll.domain.units import GIB
@@ -19,6 +26,7 @@ from plimsoll.status.places import LIMITS, split_of
 from plimsoll.status.reading import record_of, whole_status
 from plimsoll.status.severity import state_of
 from plimsoll.status.signs import signs_of
+from plimsoll.status.writing import document_of
 
 
 def print_story(console: Console, body: Mapping[str, Any]) -> None:
@@ -26,40 +34,62 @@ def print_story(console: Console, body: Mapping[str, Any]) -> None:
     record = record_of(body)
     status = whole_status(record)
     if status.observed_generation != body["metadata"].get("generation"):
-        console.print("The operator has not seen the last change yet; this is the state before it.", style="yellow")
-    for complaint in record.complaints:
-        console.print(f"Warning: {complaint}", highlight=False, markup=False, style="yellow")
+        print_lines(console, (_OLD,), "yellow")
+    print_lines(console, (f"Warning: {complaint}" for complaint in record.complaints), "yellow")
     judged = state_of(signs_of(status, body["metadata"]))
-    console.print(f"State: {judged.state} ({judged.severity.name.lower()}).", highlight=False)
-    for condition in status.conditions or ():
-        console.print(f"{condition.type}={condition.status} {condition.reason}: {condition.message}")
+    print_lines(console, (f"State: {judged.state} ({judged.severity.name.lower()}).",))
+    print_lines(
+        console, (f"{each.type}={each.status} {each.reason}: {each.message}" for each in status.conditions or ())
+    )
     print_details(console, status)
-    for pool in status.pools or ():
-        serving = f"{pool.ready_replicas}/{pool.replicas} replicas, {pool.state}"
-        console.print(f"Pool {pool.name}: {serving}{_learned(pool)}.", highlight=False)
+    print_lines(console, map(_pool, status.pools or ()))
     print_lines(console, map(_decided, status.decisions or ()))
     print_lines(console, (f"Proposal ({each.reason}): {each.message}" for each in status.proposals or ()))
-    for seen in status.observations or ():
-        console.print(f"Observed: {_observed(seen)}.", highlight=False)
-    for small in status.too_small or ():
-        place = f"{small.gpu_type} x {small.tensor_parallel}{_engines(small.data_parallel)}"
-        console.print(f"Proved too small: {place}, its engine got {small.kv_tokens} KV tokens.", highlight=False)
+    print_lines(console, (f"Observed: {_observed(seen)}." for seen in status.observations or ()))
+    print_lines(console, map(_proved_small, status.too_small or ()))
     print_lines(console, map(_taken_back, status.failed_moves or ()))
     if status.rebalancing is not None:
         _print_live(console, status.rebalancing, body["metadata"])
 
 
+def story_document(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same as data: the object's name, whether the operator has seen it as it is, and its status."""
+    record, head = record_of(body), body["metadata"]
+    status = whole_status(record)
+    return {
+        "namespace": head.get("namespace"),
+        "name": head.get("name"),
+        "upToDate": status.observed_generation == head.get("generation"),
+        "warnings": list(record.complaints),
+        "status": document_of(status),
+    }
+
+
+_OLD = "The operator has not seen the last change yet; this is the state before it."
+
+
+def _pool(pool: PoolStatus) -> str:
+    return f"Pool {pool.name}: {pool.ready_replicas}/{pool.replicas} replicas, {pool.state}{_learned(pool)}."
+
+
+def _proved_small(small: TooSmallStatus) -> str:
+    place = f"{small.gpu_type} x {small.tensor_parallel}{_engines(small.data_parallel)}"
+    return f"Proved too small: {place}, its engine got {small.kv_tokens} KV tokens."
+
+
 def _print_live(console: Console, live: RebalancingStatus, head: Mapping[str, Any]) -> None:
-    console.print(f"Rebalancing: {live.decision} ({live.reason}). {live.message}", highlight=False)
+    print_lines(console, (f"Rebalancing: {live.decision} ({live.reason}). {live.message}",))
     if live.proposal:
-        console.print(f"Proposal: {live.proposal}", highlight=False, style="bold")
+        print_lines(console, (f"Proposal: {live.proposal}",), "bold")
     if live.proposal_id:
         words = f"plimsoll approve {head['name']} -n {head['namespace']} --proposal {live.proposal_id}"
-        console.print(f"Approve it: {words}", highlight=False, markup=False)
-    for refusal in live.rejected or ():
-        why = f": {refusal.reason}" if refusal.reason else ""
-        line = f"Rejected by {refusal.by} until {refusal.until}: proposal {refusal.proposal}{why}"
-        console.print(line, highlight=False, markup=False)
+        print_lines(console, (f"Approve it: {words}",))
+    print_lines(console, map(_rejected, live.rejected or ()))
+
+
+def _rejected(refusal: RejectedProposalStatus) -> str:
+    why = f": {refusal.reason}" if refusal.reason else ""
+    return f"Rejected by {refusal.by} until {refusal.until}: proposal {refusal.proposal}{why}"
 
 
 def _decided(entry: DecisionStatus) -> str:

@@ -1,15 +1,13 @@
-"""Tables for people: the plan, the terms of an estimate, the rejected candidates. And data for programs."""
+"""Tables for people: the plan, the terms of an estimate, the rejected candidates. And manifests for kubectl."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
 from rich.console import Console
-from rich.table import Column, Table
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import (
@@ -22,7 +20,8 @@ from plimsoll.api.v1alpha1.status import (
     SizeStatus,
 )
 from plimsoll.cli.answers.cache_words import NO_CACHE
-from plimsoll.cli.planning import PlannedStatus
+from plimsoll.cli.listing import Listing, figure, name, prose
+from plimsoll.cli.screen import print_heading, print_lines, print_listing
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.units import GIB, counted
 from plimsoll.placement.costs import Appraisal
@@ -30,17 +29,19 @@ from plimsoll.placement.explain import unhealthy_words
 from plimsoll.status.price_words import billing_words
 from plimsoll.status.speed_words import speed_words
 
+if TYPE_CHECKING:
+    from plimsoll.cli.planning import PlannedStatus  # it takes long to import
+
 _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
 
 
 def print_plan(console: Console, outcomes: Sequence[PlannedStatus]) -> None:
     """Print one line per deployment."""
-    table = Table(
-        "DEPLOYMENT", "PLACED", "GPU", "TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "TTFT", "TPOT", "$/h", box=None
-    )
+    figures = map(figure, ("TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "TTFT", "TPOT", "$/h"))
+    table = Listing((name("DEPLOYMENT"), name("PLACED"), name("GPU"), *figures))
     for outcome in outcomes:
         placement, estimate = outcome.status.placement, outcome.status.estimate
-        table.add_row(
+        table.add(
             f"{outcome.namespace}/{outcome.name}",
             f"no: {outcome.reason}" if outcome.reason else "yes",
             "-" if placement is None else placement.gpu_type,
@@ -51,10 +52,10 @@ def print_plan(console: Console, outcomes: Sequence[PlannedStatus]) -> None:
             *_times(None if placement is None else placement.performance),
             "-" if placement is None else placement.hourly_price or "-",
         )
-    console.print(table)
+    print_listing(console, table)
     times = (each.status.placement.performance for each in outcomes if each.status.placement is not None)
     if not all(found is None or found.validated for found in times):
-        console.print("?: no measurements on GPUs of this class validate the time.", highlight=False)
+        print_lines(console, ("?: no measurements on GPUs of this class validate the time.",))
 
 
 def _times(found: PerformanceStatus | None) -> tuple[str, str]:
@@ -75,11 +76,11 @@ def print_appraisal(console: Console, appraisal: Appraisal | None) -> None:
     if appraisal.seniority_price:
         fewer = counted(appraisal.seniority_price, "replica")
         note = "would wait if age did not count within a priority (fleet.overload: MostPlaced)."
-        console.print(f"{fewer} fewer {note}", highlight=False)
+        print_lines(console, (f"{fewer} fewer {note}",))
     if appraisal.gap is None or appraisal.deployments == 1:
         return
     proof = f"No other plan by the same rules saves more than {appraisal.gap:.1%}."
-    console.print(f"{appraisal.deployments} deployments were decided together. {proof}", highlight=False)
+    print_lines(console, (f"{appraisal.deployments} deployments were decided together. {proof}",))
 
 
 def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
@@ -89,7 +90,7 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
     if status.placement is not None:
         _print_placement(console, status.placement)
     if status.size is not None:
-        console.print(size_words(status.size), highlight=False, markup=False)
+        print_lines(console, (size_words(status.size),))
     if status.rejections:
         print_rejections(console, status.rejections)
     _print_messages(console, "What would help:", [each.message for each in status.remedies or ()])
@@ -98,23 +99,21 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
 
 def _print_messages(console: Console, title: str, messages: Sequence[str]) -> None:
     if messages:
-        console.print(title, style="bold")
-    for message in messages:
-        console.print(f"  - {message}", highlight=False)
+        print_lines(console, (title,), "bold")
+    print_lines(console, (f"  - {message}" for message in messages))
 
 
 def _print_placement(console: Console, placement: PlacementStatus) -> None:
     each, source = placement.hourly_price_per_replica, placement.price_source
     if each is not None:
         paid = billing_words(placement.billing)
-        console.print(f"Price: ${each}/h for one replica ({source}){paid}.", highlight=False, markup=False)
+        print_lines(console, (f"Price: ${each}/h for one replica ({source}){paid}.",))
     if placement.performance is not None:
-        console.print(f"Speed: {speed_words(placement.performance)}.", highlight=False, markup=False)
+        print_lines(console, (f"Speed: {speed_words(placement.performance)}.",))
     if placement.host is not None:
-        console.print(_host(placement.host), highlight=False, markup=False)
-    console.print(f"Each replica runs up to {_at_once(placement)}.", highlight=False)
-    for warning in placement.warnings or ():
-        console.print(f"Warning: {warning}", highlight=False, style="yellow")
+        print_lines(console, (_host(placement.host),))
+    print_lines(console, (f"Each replica runs up to {_at_once(placement)}.",))
+    print_lines(console, (f"Warning: {warning}" for warning in placement.warnings or ()), "yellow")
 
 
 def _at_once(placement: PlacementStatus) -> str:
@@ -159,19 +158,19 @@ def print_estimate(console: Console, estimate: EstimateStatus) -> None:
     count = estimate.pipeline_parallel or 1
     cut = f"tensor parallel {estimate.tensor_parallel}{f', {count} stages' if count > 1 else ''}"
     cut += f", data parallel {estimate.data_parallel}" if estimate.data_parallel else ""
-    console.print(f"One GPU of {estimate.gpu_type} at {cut}:", style="bold")
-    table = Table("TERM", Column("GiB", justify="right"), box=None)
-    for name, size in _terms(estimate):
+    print_lines(console, (f"One GPU of {estimate.gpu_type} at {cut}:",), "bold")
+    table = Listing((name("TERM"), figure("GiB")))
+    for term, size in _terms(estimate):
         if size is not None:
-            table.add_row(name, f"{size / GIB:.2f}")
-    table.add_row("needed", f"{estimate.computed_bytes / GIB:.2f}", style="bold")
+            table.add(term, f"{size / GIB:.2f}")
+    table.add("needed", f"{estimate.computed_bytes / GIB:.2f}", style="bold")
     if estimate.override_bytes is not None:
-        table.add_row("needed, by override", f"{estimate.override_bytes / GIB:.2f}", style="yellow")
-    table.add_row("the engine may use", f"{estimate.budget_bytes / GIB:.2f}")
-    console.print(table)
+        table.add("needed, by override", f"{estimate.override_bytes / GIB:.2f}", style="yellow")
+    table.add("the engine may use", f"{estimate.budget_bytes / GIB:.2f}")
+    print_listing(console, table)
     if estimate.fit is not None:
-        console.print(f"It {_FIT[estimate.fit]}: {_band(estimate)}.", highlight=False)
-    console.print(_cache(estimate), highlight=False)
+        print_lines(console, (f"It {_FIT[estimate.fit]}: {_band(estimate)}.",))
+    print_lines(console, (_cache(estimate),))
 
 
 def _cache(estimate: EstimateStatus) -> str:
@@ -214,28 +213,20 @@ def _split_of(entry: PlacementStatus | RejectionStatus) -> str:
 
 def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) -> None:
     """Print every other candidate and the reason against it."""
-    console.print("Not taken:", style="bold")
-    table = Table("GPU", "TP", "REASON", "WHY", box=None)
+    print_lines(console, ("Not taken:",), "bold")
+    table = Listing((name("GPU"), figure("TP"), name("REASON"), prose("WHY")))
     for each in rejections:
-        table.add_row(each.gpu_type, _split_of(each), each.reason, each.message)
-    console.print(table)
+        table.add(each.gpu_type, _split_of(each), each.reason, each.message)
+    print_listing(console, table)
 
 
 def print_left_out(console: Console, fleet: Fleet) -> None:
     """Print the GPUs that are not used, by node and with their reasons; nothing if there are none."""
     if not fleet.ignored and not fleet.unhealthy:
         return
-    console.rule("nodes left out", align="left")
-    for node in fleet.ignored:
-        console.print(f"{node.name}: {node.reason} ({node.detail})", highlight=False)
-    for less in fleet.unhealthy:
-        console.print(f"{less.name}: {unhealthy_words(less)}", highlight=False)
-
-
-def print_document(form: str, document: Any) -> None:
-    """Print data as JSON, or as YAML if the form is not ``json``."""
-    text = f"{json.dumps(document, indent=2)}\n" if form == "json" else yaml.safe_dump(document, sort_keys=False)
-    click.echo(text, nl=False)
+    print_heading(console, "nodes left out")
+    print_lines(console, (f"{node.name}: {node.reason} ({node.detail})" for node in fleet.ignored))
+    print_lines(console, (f"{less.name}: {unhealthy_words(less)}" for less in fleet.unhealthy))
 
 
 def print_objects(bodies: Iterable[Any]) -> None:

@@ -19,7 +19,7 @@ DEFAULT_CONCURRENCY = 16
 class TypedOptions:
     """The command's options as typed; None if left out. Commands have options of these names."""
 
-    context: int | None = None
+    context_length: int | None = None
     concurrency: int | None = None
     precision: str | None = None
     kv_precision: str | None = None

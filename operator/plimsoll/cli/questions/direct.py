@@ -17,6 +17,7 @@ from plimsoll.api.bounds import (
     MOST_CONCURRENCY,
     MOST_TOKENS,
     STEP_TOKENS,
+    UTILIZATION_PERCENT,
 )
 from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
 from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, EstimateQuestion, TypedOptions
@@ -54,7 +55,7 @@ def plain_question(model: ModelFacts, asked: TypedOptions) -> EstimateQuestion |
 
 def _is_refused(model: ModelFacts, asked: TypedOptions) -> bool:
     """Whether the release lacks the model, or refuses its context. A manifest's check says it in words."""
-    if model.names_context and (asked.context or 0) > model.max_context_tokens:
+    if model.names_context and (asked.context_length or 0) > model.max_context_tokens:
         return True
     if model.source is FactsSource.CATALOG:
         return False  # checked for each model of the catalogue, by tests
@@ -67,10 +68,11 @@ def _is_plain(asked: TypedOptions) -> bool:
     refers = (asked.cpu_offload, asked.lora, asked.speculate, asked.draft, asked.prompt, asked.output)
     return (
         all(each is None for each in refers)
-        and _is_within(asked.context, 1, MOST_TOKENS)
+        and _is_within(asked.context_length, 1, MOST_TOKENS)
         and _is_within(asked.concurrency, 1, MOST_CONCURRENCY)
         and _is_within(asked.max_sequences, asked.concurrency or DEFAULT_CONCURRENCY, MOST_CONCURRENCY)
         and _is_within(asked.batched_tokens, *STEP_TOKENS)
+        and _is_within(asked.utilization, *UTILIZATION_PERCENT)
         and asked.precision in (None, AUTO, *_PRECISIONS)
         and asked.kv_precision in (None, AUTO, *_KV_PRECISIONS)
         and named_engine(asked.engine).name in (None, DEFAULT_ENGINE)
@@ -108,7 +110,7 @@ def _question(model: ModelFacts, asked: TypedOptions) -> EstimateQuestion:
             precision=precision,
             kv_precision=cache_precision(asked.kv_precision or AUTO, model, precision),
             shape=ServingShape(
-                context_tokens=asked.context or min(DEFAULT_CONTEXT, model.max_context_tokens),
+                context_tokens=asked.context_length or min(DEFAULT_CONTEXT, model.max_context_tokens),
                 concurrency=asked.concurrency or DEFAULT_CONCURRENCY,
             ),
             engine=engine,

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, usual_release
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.base import Engine
 from plimsoll.engines.registry import ENGINES, engine_of
 
 OPTION = "--engine"
-EXAMPLE = f"{DEFAULT_ENGINE}:{DEFAULT_ENGINE_VERSION}"
-HELP = f"Release of the engine, e.g. {DEFAULT_ENGINE_VERSION}, or the engine too: {EXAMPLE}."
 
 
 class NamedEngine(NamedTuple):

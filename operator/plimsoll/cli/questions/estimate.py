@@ -33,7 +33,7 @@ def question_for(source: str, asked: TypedOptions, read: dict[str, Any] | None =
     is_folder = read is None and Path(source).is_dir()
     model = checkpoint_facts(Path(source)) if is_folder else models.of(resource)
     is_own = _is_manifest(document)
-    shortens = asked.context is None and not is_own
+    shortens = asked.context_length is None and not is_own
     draft = models.draft_of(resource)
     question = manifest_question(manifest, model, draft, asked, shortens=shortens, is_own=is_own)
     return replace(question, notes=(*_sizing_note(document, asked), *question.notes))

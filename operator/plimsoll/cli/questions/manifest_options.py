@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plimsoll.api.bounds import EXPECTED_SIZING
@@ -51,7 +51,7 @@ def with_options(
     }
     means = _both({"prompt": asked.prompt, "output": asked.output})
     changes = {
-        "contextLength": asked.context,
+        "contextLength": asked.context_length,
         "concurrency": asked.concurrency,
         "precision": asked.precision,
         "kvCache": None if asked.kv_precision is None else {"precision": asked.kv_precision},
@@ -62,6 +62,16 @@ def with_options(
     own = {key: value for key, value in engine.items() if value is not None}
     engines = spec.get("engine") or {}
     return {**spec, **changed, "engine": {**engines, **own} if isinstance(engines, dict) else engines}
+
+
+def bounded(spec: Mapping[str, Any], gpus: Sequence[str], tensor_parallel: int | None) -> dict[str, Any]:
+    """Return the spec with these GPU types alone, and with this degree; without one of them, what it says itself."""
+    bounds: dict[str, Any] = {}
+    if gpus:
+        bounds["gpu"] = {**(spec.get("gpu") or {}), "allow": list(gpus)}
+    if tensor_parallel is not None:
+        bounds["overrides"] = {**(spec.get("overrides") or {}), "tensorParallel": tensor_parallel}
+    return {**spec, **bounds}
 
 
 def _both(expected: Mapping[str, int | None]) -> Mapping[str, int | None] | None:

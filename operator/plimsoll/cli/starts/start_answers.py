@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Column, Table
 
 from plimsoll.cli.answers.estimate_json import capacity_document, correction_document
 from plimsoll.cli.answers.sentences import verdict
 from plimsoll.cli.later import observation_document
-from plimsoll.cli.screen import print_lines
+from plimsoll.cli.listing import Listing, figure, name
+from plimsoll.cli.screen import print_lines, print_listing
 from plimsoll.cli.starts.logged_start import Start
 from plimsoll.cli.starts.start_lesson import Lesson, available_bytes
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
@@ -108,12 +108,11 @@ def _shown(value: float | None, unit: str) -> str:
 
 def print_lesson(console: Console, start: Start, lesson: Lesson | str, notes: Sequence[str]) -> None:
     """Print the terms, what the estimate would have said, and what the start teaches."""
-    console.print(_headline(start), highlight=False, markup=False)
-    figures = (Column(title, justify="right") for title in ("PREDICTED", "LOGGED", "DIFFERENCE", "BAND"))
-    table = Table("GiB OF ONE GPU", *figures, box=None)
+    print_lines(console, (_headline(start),))
+    table = Listing((name("GiB OF ONE GPU"), *map(figure, ("PREDICTED", "LOGGED", "DIFFERENCE", "BAND"))))
     for row in rows_of(start):
-        table.add_row(*_cells(row))
-    console.print(table)
+        table.add(*_cells(row))
+    print_listing(console, table)
     print_lines(console, (f"Note: {note}" for note in notes))
     print_lines(console, _sentences(start, lesson))
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import click
 
 from plimsoll.cli.cluster.options import with_cluster
+from plimsoll.cli.options import option, output
 from plimsoll.cli.screen import screen
 from plimsoll.console.asked import fallback_namespace, needing_extra, settings_from, with_shared_options
 
 
 @click.command("top")
-@click.option("--seconds", default=2.0, show_default=True, type=click.FloatRange(0.5, 3600), help="Between pictures.")
-@click.option("--once", is_flag=True, help="Print one picture and end.")
+@option("--seconds", default=2.0, show_default=True)
+@option("--once", note="With -o json it always does.")
+@output("table", "json")
 @with_shared_options
 @with_cluster
 def command(
     seconds: float,
     once: bool,  # noqa: FBT001 - a flag of the command line
+    form: str,
     namespaces: tuple[str, ...],
     prometheus_url: str | None,
     operator: str,
@@ -26,5 +29,7 @@ def command(
     """Show the fleet and its deployments in the terminal, worst first, and keep it fresh."""
     settings = settings_from(namespaces, prometheus_url, operator, kubeconfig, context)
     with needing_extra("plimsoll top"):
-        from plimsoll.console.top.frame import watch  # noqa: PLC0415 - it needs the extra
-    watch(screen(), settings, fallback_namespace(settings), seconds=seconds, is_once=once)
+        from plimsoll.console.top.frame import Pictures, documented, printed, watch  # noqa: PLC0415 - it needs the extra
+    shown = printed if form == "table" else documented
+    pictures = Pictures(screen(), seconds, shown if once or form != "table" else None)
+    watch(settings, fallback_namespace(settings), pictures)

@@ -6,16 +6,20 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.cli.listing import Cell, Listing, bar, figure, name
+from plimsoll.cli.screen import print_document
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource, live_source
 from plimsoll.console.sources.reader import Reader
+from plimsoll.console.top.document import picture_document
 from plimsoll.console.views.deployments import DeploymentLine, lines_of
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.fleet import TypeStrip, strips_of
@@ -25,6 +29,7 @@ from plimsoll.console.views.load.pressure import asked_of, pods_of
 from plimsoll.console.views.states import Pressures, Summary, pressures_of, summary_of
 from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent, split_words
 from plimsoll.console.views.world import ClusterView
+from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 BAR_CELLS = 24
@@ -51,6 +56,7 @@ def picture(world: ClusterView, uses: Mapping[ObjectKey, LiveUse], now: float, r
         *_gaps(world, now),
         *_strips(world),
         _table(lines[:rows], uses, now),
+        Text(_LEGEND, "italic"),
         *_more(len(lines) - rows),
     )
 
@@ -80,38 +86,45 @@ def _gaps(world: ClusterView, now: float) -> Iterator[Text]:
         yield Text(gap.sentence, style="yellow")
 
 
-def _strips(world: ClusterView) -> Iterator[Table]:
+def _strips(world: ClusterView) -> Iterator[Listing]:
     strips = strips_of(world)
     if not strips:
         return
-    table = Table("GPU TYPE", "GPUS", "FREE", "OURS", "OTHERS", "NODES", box=None)
+    figures = map(figure, ("FREE", "OURS", "OTHERS", "NODES"))
+    table = Listing((name("GPU TYPE"), bar("GPUS", STRIP_CELLS), *figures))
     most = max(strip.gpus for strip in strips)
     for strip in strips:
         numbers = (strip.free, strip.ours, strip.others, strip.nodes)
-        table.add_row(strip.gpu_type, _strip(strip, most), *map(count, numbers))
+        table.add(strip.gpu_type, partial(_strip, strip, most), *map(count, numbers))
     yield table
 
 
-def _strip(strip: TypeStrip, most: int) -> Text:
+def _strip(strip: TypeStrip, most: int, length: int) -> Text:
     def cells(gpus: int) -> int:
-        return -(-gpus * STRIP_CELLS // most) if most else 0
+        return -(-gpus * length // most) if most else 0
 
     ours, others = cells(strip.ours), cells(strip.others)
     free = max(0, cells(strip.gpus) - ours - others)
     return Text.assemble(("#" * ours, "blue"), ("x" * others, "bright_black"), ("." * free, "dim"))
 
 
-def _table(lines: list[DeploymentLine], uses: Mapping[ObjectKey, LiveUse], now: float) -> Table:
-    table = Table(
-        "DEPLOYMENT", "STATE", "GPU", "ONE GPU", "NEED/MAY GiB", "KV", "BATCH", "WAIT", "READY", "$/H", box=None,
-        caption=_LEGEND, caption_justify="left",
-    )  # fmt: skip
+_COLUMNS = (
+    name("DEPLOYMENT"),
+    name("STATE"),
+    name("GPU"),
+    bar("ONE GPU", BAR_CELLS),
+    *map(figure, ("NEED/MAY GiB", "KV", "BATCH", "WAIT", "READY", "$/H")),
+)
+
+
+def _table(lines: list[DeploymentLine], uses: Mapping[ObjectKey, LiveUse], now: float) -> Listing:
+    table = Listing(_COLUMNS)
     for line in lines:
-        table.add_row(*_row(line, uses.get(line.row.key, LiveUse()), now))
+        table.add(*_row(line, uses.get(line.row.key, LiveUse()), now))
     return table
 
 
-def _row(line: DeploymentLine, use: LiveUse, now: float) -> tuple[RenderableType, ...]:
+def _row(line: DeploymentLine, use: LiveUse, now: float) -> tuple[Cell, ...]:
     row, state = line.row, line.state
     place = "none" if row.gpu_type is None or row.split is None else f"{row.gpu_type} {split_words(row.split)}"
     figures = row.figures
@@ -119,7 +132,7 @@ def _row(line: DeploymentLine, use: LiveUse, now: float) -> tuple[RenderableType
         Text(str(row.key)),
         Text(f"{state.symbol} {state.word}", style=_COLOURS.get(state.kind, "")),
         place,
-        Text("no estimate", style="bright_black") if figures is None else bar(figures),
+        Text("no estimate", style="bright_black") if figures is None else partial(budget_bar, figures),
         "" if figures is None else f"{gib(figures.upper)}/{gib(figures.budget)}",
         _figure(use.kv, now, percent),
         _figure(use.sequence_slots, now, percent),
@@ -129,17 +142,17 @@ def _row(line: DeploymentLine, use: LiveUse, now: float) -> tuple[RenderableType
     )
 
 
-def bar(figures: Figures) -> Text:
+def budget_bar(figures: Figures, length: int = BAR_CELLS) -> Text:
     """Return one GPU as text: a letter for each part, readable without colours."""
     cells: list[tuple[str, str]] = []
     reached = 0
     for look, size in (*zip(_LETTERS, figures.terms, strict=True), (("m", "bright_black"), figures.margin)):
         reached += size
-        filled = min(BAR_CELLS, round(BAR_CELLS * reached / figures.usable)) if figures.usable else 0
+        filled = min(length, round(length * reached / figures.usable)) if figures.usable else 0
         cells += [look] * (filled - len(cells))
-    cells += [(".", "dim")] * (BAR_CELLS - len(cells))
+    cells += [(".", "dim")] * (length - len(cells))
     if figures.usable:
-        cells[max(0, min(BAR_CELLS - 2, BAR_CELLS * figures.budget // figures.usable))] = ("|", "bold")
+        cells[max(0, min(length - 2, length * figures.budget // figures.usable))] = ("|", "bold")
     if figures.spare < 0:
         cells[-1] = ("!", "red")
     return Text.assemble(*cells)
@@ -156,9 +169,6 @@ def _more(left: int) -> Iterator[Text]:
         yield Text(f"{left:,} more deployments", style="bright_black")
 
 
-OVERHEAD_LINES = 12
-"""Lines of the terminal that are not deployments: the headline, the GPU types, titles and the legend."""
-
 HOW_TO_END = Text("Ctrl-C ends", style="bright_black")
 """The last line of a picture that is kept fresh. A single picture ends by itself."""
 
@@ -166,13 +176,35 @@ FIRST_SECONDS = 60.0
 """How long a single picture waits until the cluster is read."""
 
 
-def watch(screen: Console, settings: ConsoleSettings, fallback: str, *, seconds: float, is_once: bool) -> None:
+Uses = Mapping[ObjectKey, LiveUse]
+
+
+def printed(screen: Console, world: ClusterView, uses: Uses, now: float) -> None:
+    """Print one picture with all deployments."""
+    screen.print(picture(world, uses, now, len(world.rows)), crop=False)
+
+
+def documented(_screen: Console, world: ClusterView, uses: Uses, now: float) -> None:
+    """Print the same as JSON."""
+    print_document("json", picture_document(world, uses, now))
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """How pictures are shown: every ``seconds`` anew until Ctrl-C, or one that ``once`` prints."""
+
+    screen: Console
+    seconds: float = 2.0
+    once: Callable[[Console, ClusterView, Uses, float], None] | None = None
+
+
+def watch(settings: ConsoleSettings, fallback: str, pictures: Pictures) -> None:
     """Show the fleet until Ctrl-C, or once."""
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_watch(screen, settings, fallback, seconds, is_once=is_once))
+        asyncio.run(_watch(settings, fallback, pictures))
 
 
-async def _watch(screen: Console, settings: ConsoleSettings, fallback: str, seconds: float, *, is_once: bool) -> None:
+async def _watch(settings: ConsoleSettings, fallback: str, pictures: Pictures) -> None:
     live = live_source(settings.prometheus_url or "")
     fallbacks = (fallback,) if fallback else ()
     async with (
@@ -180,25 +212,38 @@ async def _watch(screen: Console, settings: ConsoleSettings, fallback: str, seco
         Reader(cluster, settings.namespaces, fallbacks, settings.operator) as reader,
     ):
         try:
-            await _show(screen, reader, live, seconds, is_once=is_once)
+            await _show(reader, live, pictures)
         finally:
             live.close()
 
 
-async def _show(screen: Console, reader: Reader, live: LiveSource, seconds: float, *, is_once: bool) -> None:
-    if is_once:
+async def _show(reader: Reader, live: LiveSource, pictures: Pictures) -> None:
+    screen = pictures.screen
+    if pictures.once is not None:
         await _read(reader)
         world = reader.world
-        screen.print(picture(world, await _uses(world, live), time.time(), len(world.rows)))
+        if world.is_loading:
+            raise SourceUnavailable(f"The API server has not answered within {FIRST_SECONDS:.0f} s.")
+        pictures.once(screen, world, await _uses(world, live), time.time())
         return
     with Live(console=screen, screen=True, auto_refresh=False) as terminal, reader.listen() as listener:
         while True:
             world = reader.world
-            rows = max(1, screen.height - OVERHEAD_LINES)
-            shown = picture(world, await _uses(world, live), time.time(), rows)
-            terminal.update(Group(shown, HOW_TO_END), refresh=True)
-            await listener.wait(seconds)
-            await asyncio.sleep(min(1.0, seconds))
+            terminal.update(fitting(screen, world, await _uses(world, live), time.time()), refresh=True)
+            await listener.wait(pictures.seconds)
+            await asyncio.sleep(min(1.0, pictures.seconds))
+
+
+def fitting(screen: Console, world: ClusterView, uses: Uses, now: float) -> RenderableType:
+    """Return the picture with as many deployments as the terminal has lines for, one at least."""
+    rows = max(1, min(screen.height, len(world.rows)))
+    while True:
+        shown = Group(picture(world, uses, now, rows), HOW_TO_END)
+        lines = len(screen.render_lines(shown, pad=False))
+        if rows == 1 or lines <= screen.height:
+            return shown
+        # Not all lines are of deployments, so this share is never too small.
+        rows = max(1, min(rows - 1, rows * screen.height // lines))
 
 
 async def _read(reader: Reader) -> None:

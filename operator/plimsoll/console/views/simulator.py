@@ -63,7 +63,7 @@ FIELDS = (
     ),
     SimulatorField("minutes", "Minutes", "--minutes", lambda it: it.workload.minutes, "any"),
     SimulatorField("tp", "GPUs of a replica", "--tp", lambda _: "fewest that fit"),
-    SimulatorField("context", "Context tokens", "--context", lambda _: "twice the mean"),
+    SimulatorField("context-length", "Context tokens", "--context-length", lambda _: "twice the mean"),
     SimulatorField("concurrency", "Requests at once of a replica", "--concurrency", lambda _: 16),
     SimulatorField("replicas", "Replicas at the beginning", "--replicas", lambda _: 1),
     SimulatorField("min", "Fewest replicas", "--min-replicas", lambda _: 1),

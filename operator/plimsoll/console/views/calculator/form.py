@@ -13,9 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
-from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
+from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, ENGINE_HELP
 from plimsoll.cli.questions.asked import TypedOptions
-from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types
 from plimsoll.console.views.paging import Query, first_of
 from plimsoll.domain.decisions.outcomes import Split
@@ -57,7 +56,7 @@ def _whole_number(
 
 
 FIRST = (
-    _whole_number("context", "Context", "Longest request in tokens.", "8192, or the model's own"),
+    _whole_number("context-length", "Context", "Longest request in tokens.", "8192, or the model's own"),
     _whole_number("concurrency", "Requests at once", "Requests at the same time.", "16"),
     CalculatorOption("precision", "Weights", "Format of the weights.", default="auto", choices=("bf16", "fp16", "fp8")),
     CalculatorOption(
@@ -166,7 +165,7 @@ def _asked(query: Query, gpus: tuple[str, ...]) -> TypedOptions:
     ep = _flag(query, "ep")
     _refuse_alone(tp, pp, dp, ep=ep)
     return TypedOptions(
-        context=_number(query, "context"),
+        context_length=_number(query, "context-length"),
         concurrency=_number(query, "concurrency"),
         precision=first_of(query, "precision") or None,
         kv_precision=first_of(query, "kv-precision") or None,

@@ -156,7 +156,9 @@ def _checked(model: Mapping[str, Any], facts: ModelFacts, asked: TypedOptions) -
     if asked.speculate is not None and asked.draft:
         draft = _catalogued(asked.draft, "--draft", "Name a catalogued model.")
     entry = None if draft is None else {"name": draft.name}
-    return known_question(manifest_about(model, asked, entry), facts, draft, asked, shortens=asked.context is None)
+    return known_question(
+        manifest_about(model, asked, entry), facts, draft, asked, shortens=asked.context_length is None
+    )
 
 
 _LONGEST_NAME = 53

@@ -210,7 +210,7 @@ def questions_about(row: DeploymentRow, spec: Spec, grafana_url: str | None = No
 def _questions(row: DeploymentRow, spec: Spec, grafana_url: str | None) -> Iterator[QuestionLink]:
     load = {
         name: str(value)
-        for name, field in (("context", "contextLength"), ("concurrency", "concurrency"))
+        for name, field in (("context-length", "contextLength"), ("concurrency", "concurrency"))
         if isinstance(value := spec.get(field), int)
     }
     gpu = {} if row.gpu_type is None else {"gpu": card_name(row.gpu_type)}
