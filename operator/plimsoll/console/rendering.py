@@ -36,6 +36,7 @@ def environment() -> Environment:
         "count": words.count,
         "percent": words.percent,
         "dollars": words.dollars,
+        "separated": words.separated,
         "age": words.age,
         "clock": words.clock,
         "split": split_words,

@@ -27,12 +27,14 @@ _MENU = [(view.path, view.word) for view in PAGES if view.word]
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
-def make_app(sessions: Sessions, settings: ConsoleSettings, guards: Local | InCluster) -> web.Application:
-    """Return the application. ``guards`` say who may ask for what."""
+def make_app(
+    sessions: Sessions, settings: ConsoleSettings, guards: Local | InCluster, tools: Tools | None = None
+) -> web.Application:
+    """Return the application. ``guards`` say who may ask for what; ``tools`` are made from the settings by default."""
     app = web.Application(client_max_size=LARGEST_FORM)
     guard(app, guards, lambda request, refusal: error_text(request.path, refusal))
     app[OPEN] = OpenStreams()
-    tools = Tools(settings, live=live_source(settings.prometheus_url or ""))
+    tools = tools or Tools(settings, live=live_source(settings.prometheus_url or ""))
     app.cleanup_ctx.append(_reading(sessions, tools))
     app.on_shutdown.append(_end_streams)
     for view in (each for each in PAGES if settings.allow_approvals or not each.writes):

@@ -11,7 +11,6 @@ from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views import simulator as simulation
-from plimsoll.console.views.deployment.candidates import BAR_LENGTH
 from plimsoll.console.views.what_if import answer_of
 from plimsoll.console.visit import ConsolePage, Visit
 
@@ -70,7 +69,6 @@ async def what_if(visit: Visit) -> ConsolePage:
         "answer": None,
         "problem": "",
         "command": "",
-        "length": BAR_LENGTH,
     }
     if manifest or changes:
         arguments = list(_arguments(manifest, changes, values["namespace"]))

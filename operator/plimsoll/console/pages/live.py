@@ -9,7 +9,6 @@ from typing import Any
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console.drawing.heat_map import LoadStep, key_of, mark_key
 from plimsoll.console.views import deployments as listed
-from plimsoll.console.views.deployment.candidates import BAR_LENGTH
 from plimsoll.console.views.deployment.page import BIG_LENGTH, deployment_of
 from plimsoll.console.views.fleet import FleetMap, fleet_of, lines_of_totals
 from plimsoll.console.views.load.live_use import Asked, LiveUse, notice_of, uses_of
@@ -102,10 +101,13 @@ def _shown(found: FleetMap) -> set[Any]:
 
 
 async def deployments(visit: Visit) -> ConsolePage:
-    """The list of deployments, worst first, with the live use of those on this page."""
+    """The list of deployments, worst first, with the live use of those on this page; of all, if it sorts them."""
     found = listed.deployments_of(visit.world, visit.path, visit.query)
+    if found.order.chosen.removeprefix("-") in listed.SORTS_BY_USE:
+        uses = (await live_uses(visit, visit.world.rows.values())).uses
+        found = listed.deployments_of(visit.world, visit.path, visit.query, uses)
     live = await live_uses(visit, (line.row for line in found.part.items))
-    values = {"found": found, "length": listed.BAR_LENGTH, "loads": live.gauges(), "notice": live.notice}
+    values = {"found": found, "loads": live.gauges(), "notice": live.notice}
     return ConsolePage("deployments.html", "Deployments", values)
 
 
@@ -134,7 +136,6 @@ async def deployment(visit: Visit) -> ConsolePage:
         "proposals": proposals,
         "costs": costs_by_proposal(visit.world, proposals),
         "big": BIG_LENGTH,
-        "length": BAR_LENGTH,
     }
     return ConsolePage("deployment.html", key.name, values)
 

@@ -34,7 +34,7 @@ from plimsoll.console.views.calculator.form import (
     is_filled,
     read_form,
 )
-from plimsoll.console.views.calculator.rows import BAR_LENGTH, Detail, RowView, Shelf, detail_of, row_views
+from plimsoll.console.views.calculator.rows import BIG_LENGTH, Detail, RowView, Shelf, detail_of, row_views
 from plimsoll.console.views.paging import Query
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.models.model import FactsSource, ModelFacts
@@ -62,11 +62,11 @@ class AnswerView:
     manifest_notes: tuple[str, ...]
     query: str
 
-    bar_length: float = BAR_LENGTH
-
     def on(self, shelf: str) -> tuple[RowView, ...]:
         """Return the rows of one shelf."""
         return tuple(row for row in self.rows if row.shelf is Shelf(shelf))
+
+    big_length: float = BIG_LENGTH
 
     def link(self, gpu: str) -> str:
         """Return the address of the same question about one GPU type."""

@@ -13,16 +13,13 @@ from plimsoll.cli.answers.segments import segments
 from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences, warnings_of
 from plimsoll.cli.answers.steps import FormulaRow, steps
 from plimsoll.cli.changes.remedies import first_remedy
-from plimsoll.console.drawing.bar import Bar, BarScale, bar_of, common_scale
+from plimsoll.console.drawing.bar import PERCENT, Bar, BarScale, DrawnMemory, bar_of, common_scale, drawn_memory
 from plimsoll.console.views.figures import Figures, figures_of_estimate
 from plimsoll.console.views.words import Sign
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.feasibility import memory_reason
 from plimsoll.placement.options.sizing import Sized
-
-BAR_LENGTH = 230.0
-"""The length of the largest GPU's hull in picture units."""
 
 _DEAR = 2
 """A candidate that costs more than this many times the cheapest is folded."""
@@ -79,10 +76,10 @@ def row_views(answer: AnsweredQuestion) -> tuple[RowView, ...]:
     return tuple(_view(answer, row, advised, scale, cheapest) for row in rows)
 
 
-def scale_of(rows: Sequence[AnswerRow], length: float = BAR_LENGTH) -> BarScale:
-    """Return one scale for all hulls: the largest GPU has the whole length."""
+def scale_of(rows: Sequence[AnswerRow]) -> BarScale:
+    """Return one scale for all hulls: the largest GPU has the whole width."""
     sizes = (row.answer.figures.usable_bytes for row in rows if isinstance(row.answer, Sized))
-    return common_scale(sizes, length)
+    return common_scale(sizes, PERCENT)
 
 
 def _cheapest(rows: Sequence[AnswerRow]) -> Decimal | None:
@@ -160,7 +157,7 @@ class Detail:
     """
 
     gpu: str
-    bar: Bar | None
+    drawn: DrawnMemory | None
     terms: tuple[tuple[str, int], ...]
     sentences: tuple[str, ...]
     remedies: tuple[str, ...]
@@ -179,7 +176,7 @@ def detail_of(answer: AnsweredQuestion) -> Detail | None:
     figures = row.answer.figures
     return Detail(
         gpu=row.gpu.name,
-        bar=bar_of(figures_of_estimate(figures), scale_of((row,), BIG_LENGTH)),
+        drawn=drawn_memory(figures_of_estimate(figures), BIG_LENGTH),
         terms=_terms(figures),
         sentences=(*sentences(request, row.answer), *costs(row)),
         remedies=remedies,

@@ -14,11 +14,11 @@ from plimsoll.api.v1alpha1.status import (
     InferenceDeploymentStatus,
     PoolStatus,
 )
-from plimsoll.console.drawing.bar import Bar, bar_of, common_scale
+from plimsoll.console.drawing.bar import DrawnMemory, drawn_memory
 from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
 from plimsoll.console.views.rows import DeploymentRow, row_of
 from plimsoll.console.views.states import State, state_of
-from plimsoll.console.views.words import Fact, count, gib, split_words
+from plimsoll.console.views.words import Fact, count, dollars, gib, split_words
 from plimsoll.console.views.world import ClusterView, PodRow
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
@@ -51,7 +51,7 @@ class DeploymentPage:
 
     row: DeploymentRow
     state: State
-    bar: Bar | None
+    drawn: DrawnMemory | None
     facts: tuple[Fact, ...]
     questions: tuple[QuestionLink, ...]
     candidates: Candidates
@@ -75,12 +75,11 @@ def deployment_of(
         grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
     """
     status, row = whole_status(read(body.get("status"))), row_of(body)
-    scale = common_scale([row.figures.usable, row.figures.upper] if row.figures is not None else (), BIG_LENGTH)
     candidates = candidates_of(status, row)
     return DeploymentPage(
         row=row,
         state=state_of(row),
-        bar=None if row.figures is None else bar_of(row.figures, scale, live),
+        drawn=None if row.figures is None else drawn_memory(row.figures, BIG_LENGTH, live),
         facts=tuple(_facts(status, row, body)),
         questions=questions_about(row, body.get("spec") or {}, grafana_url),
         candidates=candidates,
@@ -100,7 +99,9 @@ def _facts(status: InferenceDeploymentStatus, row: DeploymentRow, body: Body) ->
     if status.placement is not None:
         yield Fact("Engine", f"{_engine_title(body)} {_engine(status.placement.engine)}")
         source = f"{f', from {row.price_source}' if row.price_source else ''}{billing_words(row.billing)}"
-        yield Fact("Price", f"${row.hourly_price}/h for all replicas{source}" if row.hourly_price else "unknown")
+        yield Fact(
+            "Price", f"{dollars(row.hourly_price)}/h for all replicas{source}" if row.hourly_price else "unknown"
+        )
     yield from _speed(status)
     yield Fact("Decided", _decided(status, row))
 
