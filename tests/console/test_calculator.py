@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from plimsoll.adapters.catalog import load_model_facts
+from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
 from plimsoll.api.conversion.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.cli.main import cli
@@ -23,9 +24,12 @@ from plimsoll.console.pages.plain import calculator as handler
 from plimsoll.console.rendering import rendered
 from plimsoll.console.views.calculator.page import Calculator, calculator_of
 from plimsoll.console.views.calculator.rows import Shelf
+from plimsoll.console.views.world import ClusterView
 from plimsoll.console.visit import ConsolePage, Visit
+from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.registry import ENGINES
+from tests.support.console_pages import chat, page_of, world_of
 from tests.support.tables import every_case
 from tests.support.toy_engine import ABACUS
 
@@ -216,16 +220,41 @@ def test_hostile_names_in_a_configuration_stay_text() -> None:
     assert "<img" not in shown
 
 
-def test_a_dear_row_is_folded_and_one_without_an_estimate_too() -> None:
+def test_what_few_servers_have_and_what_has_no_price_or_no_estimate_is_folded() -> None:
     answer = seen(model=MODEL).answer
     assert answer is not None
     assert {row.shelf for row in answer.rows} == set(Shelf)
-    cheapest = min(float(row.price) for row in answer.rows if row.price and row.verdict.word == "fits")
-    assert all(float(row.price or 0) > 2 * cheapest for row in answer.on("dear"))
+    families = {gpu.name: gpu.family for gpu in load_gpu_types()}
+    priced = {gpu.name for gpu in load_gpu_types() if gpu.price is not None}
+    assert all(families[row.gpu] not in RARE_IN_SERVERS and row.gpu in priced for row in answer.on("shown"))
+    assert all(families[row.gpu] in RARE_IN_SERVERS and row.gpu in priced for row in answer.on("rare"))
+    assert all(row.gpu not in priced for row in answer.on("unpriced"))
     assert all(row.figures is None and row.code for row in answer.on("impossible"))
-    assert all(
-        row.code in ("TooLittleVram", "KvCacheTooSmall") for row in answer.on("shown") if row.verdict.word == "no"
-    )
+    assert "h100-sxm-80gb" in [row.gpu for row in answer.on("shown")]
+
+
+def test_the_types_of_the_cluster_are_shown_first_whatever_they_are() -> None:
+    owned = ("jetson-agx-orin-64gb", "rtx-4090-24gb", "h20-141gb")
+    answer = calculator_of({"model": [MODEL]}, frozenset(owned)).answer
+    assert answer is not None
+    assert [row.gpu for row in answer.on("shown")[:3]] == ["rtx-4090-24gb", "h20-141gb", "jetson-agx-orin-64gb"]
+    assert [row.is_owned for row in answer.on("shown")[:4]] == [True, True, True, False]
+
+
+def test_a_type_that_is_named_is_shown_whatever_it_is() -> None:
+    answer = calculator_of({"model": [MODEL], "gpu": ["rtx-4090-24gb", "h20-141gb"]}).answer
+    assert answer is not None
+    assert {row.shelf for row in answer.rows} == {Shelf.SHOWN}
+
+
+async def test_the_calculator_of_a_cluster_begins_with_its_types() -> None:
+    shown = await page_of("/calculator", world_of(), query={"model": (MODEL,)})
+    rows = [shown.text.index(f"{gpu} \u00d7") for gpu in ("l4-24gb", "h100-sxm-80gb", "rtx-a6000-48gb")]
+    assert rows == sorted(rows)
+    assert shown.text.count("in this cluster") == 2
+    without_nodes = replace(world_of(chat()), fleet=None)
+    shown = await page_of("/calculator", without_nodes, query={"model": (MODEL,)})
+    assert shown.text.count("in this cluster") == 1
 
 
 def test_one_type_has_its_formulas_and_many_have_none() -> None:
@@ -236,7 +265,7 @@ def test_one_type_has_its_formulas_and_many_have_none() -> None:
     assert sum(step.size_bytes or 0 for step in one.detail.steps if step.label == "needed") > 0
     assert all_types.detail is None
     assert all_types.advice is not None
-    assert all_types.advice.startswith("Cheapest that fits: ")
+    assert all_types.advice.startswith("Cheapest that is common in servers: ")
 
 
 def test_nothing_is_computed_before_a_model_is_named() -> None:
@@ -246,7 +275,8 @@ def test_nothing_is_computed_before_a_model_is_named() -> None:
 
 
 async def test_the_console_shows_what_the_static_page_shows() -> None:
-    visit = cast("Visit", SimpleNamespace(path="/calculator", query={"model": (MODEL,), "gpu": (GPU,)}))
+    query = {"model": (MODEL,), "gpu": (GPU,)}
+    visit = cast("Visit", SimpleNamespace(path="/calculator", query=query, world=ClusterView()))
     found = await handler(visit)
     assert isinstance(found, ConsolePage)
     assert not found.is_live

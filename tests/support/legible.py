@@ -37,7 +37,7 @@ _CUT = """() => {
     const style = getComputedStyle(field);
     pen.font = style.font;
     const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    if (pen.measureText(field.placeholder).width > room + 1) faults.push(`the example does not fit: ${field.placeholder}`);
+    if (pen.measureText(field.placeholder).width > room + 1) faults.push(`example: ${field.placeholder}`);
   }
   return faults;
 }"""

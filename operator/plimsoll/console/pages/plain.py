@@ -12,7 +12,9 @@ from plimsoll.console.views.paging import part_of
 from plimsoll.console.views.proposals.inbox import groups_of, inbox_of
 from plimsoll.console.views.proposals.page import costs_by_proposal
 from plimsoll.console.views.states import summary_of
+from plimsoll.console.views.world import ClusterView
 from plimsoll.console.visit import ConsolePage, Visit
+from plimsoll.domain.cluster.spot import card_name
 
 
 async def inbox(visit: Visit) -> ConsolePage:
@@ -24,9 +26,18 @@ async def inbox(visit: Visit) -> ConsolePage:
 
 
 async def calculator(visit: Visit) -> ConsolePage:
-    """The memory that a model needs: ``plimsoll estimate`` as a form. It asks the core alone, in a thread."""
-    found = await asyncio.to_thread(calculator_of, visit.query)
+    """The memory that a model needs: ``plimsoll estimate`` as a form. It asks the core alone, in a thread.
+
+    The GPU types of the cluster come first; without the right to list nodes, those that deployments are on.
+    """
+    found = await asyncio.to_thread(calculator_of, visit.query, _owned(visit.world))
     return ConsolePage("calculator.html", "Calculator", {"found": found, "action": visit.path}, is_live=False)
+
+
+def _owned(world: ClusterView) -> frozenset[str]:
+    if world.fleet is not None:
+        return frozenset(card_name(gpu.name) for gpu in world.fleet.gpu_types())
+    return frozenset(card_name(pool.gpu_type) for row in world.rows.values() for pool in row.pools)
 
 
 async def accuracy(visit: Visit) -> ConsolePage:

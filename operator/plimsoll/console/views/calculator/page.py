@@ -82,26 +82,30 @@ class Calculator:
     problem: str | None = None
 
 
-def calculator_of(query: Query) -> Calculator:
-    """Return the page of a URL. It takes up to a second for all GPU types."""
+def calculator_of(query: Query, owned: frozenset[str] = frozenset()) -> Calculator:
+    """Return the page of a URL. It takes up to a second for all GPU types.
+
+    ``owned`` are the GPU types of the person's cluster, which come first; empty without one.
+    """
     form = form_view(query)
     if not is_filled(query):
         return Calculator(form)
     try:
-        return Calculator(form, _view(query))
+        return Calculator(form, _view(query, owned))
     except PlimsollError as error:
         return Calculator(form, problem=str(error))
 
 
-def answer_of(form: CalculatorForm) -> AnsweredQuestion:
+def answer_of(form: CalculatorForm, owned: frozenset[str] = frozenset()) -> AnsweredQuestion:
     """Return the answers to a form, as the command computes them. Raises :class:`PlimsollError`."""
-    question, asked = question_of(form), form.asked
+    asked = form.asked
+    question = replace(question_of(form), owned=owned, gpus=asked.gpus)
     return answered(question, answers(question.request, asked.gpus, asked.split), asked.gpus, asked.split)
 
 
-def _view(query: Query) -> AnswerView:
+def _view(query: Query, owned: frozenset[str]) -> AnswerView:
     form = read_form(query)
-    answer = answer_of(form)
+    answer = answer_of(form, owned)
     request, name = answer.question.request, answer.question.request.model.name
     detail = detail_of(answer)
     return AnswerView(
