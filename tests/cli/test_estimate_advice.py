@@ -103,7 +103,7 @@ def test_the_advice_begins_with_what_the_cluster_has() -> None:
     assert advised[Advice.CHEAPEST_OWNED].gpu.name == "rtx-4090-24gb"
     said = advice_sentence(request, found)
     assert said.startswith("Cheapest that this cluster has: 2 x rtx-4090-24gb (TP 2), $")
-    assert "; cheapest to buy: " in said
+    assert "; cheapest that is common in servers: " in said
     assert Advice.CHEAPEST_OWNED not in advice(request, rows(QWEN))
 
 

@@ -30,6 +30,7 @@ from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.registry import ENGINES
 from tests.support.console_pages import chat, page_of, world_of
+from tests.support.proposals import read_html
 from tests.support.tables import every_case
 from tests.support.toy_engine import ABACUS
 
@@ -143,8 +144,8 @@ def test_a_name_is_never_read_as_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("secret.json", str(tmp_path / "secret.json"), str(tmp_path), "/etc/passwd"):
         found = seen(model=name)
         assert found.answer is None
-        assert found.problem is not None
-        assert found.problem.startswith("model: ")
+        assert found.fault is not None
+        assert found.fault.field == "model"
 
 
 @every_case("options", [each for each in OPTIONS if "pp" not in each and "ep" not in each], ids=str)
@@ -173,33 +174,41 @@ def test_a_pasted_configuration_stands_in_the_manifest() -> None:
 
 
 @every_case(
-    ("query", "words"),
+    ("query", "field", "words"),
     [
-        ({"tp": "0"}, "--tp: '0' cannot be used. Write a whole number from 1 to 64."),
-        ({"utilization": "99"}, "--utilization: '99' cannot be used. Write a whole number from 10 to 98."),
-        ({"context": "many"}, "--context: 'many' cannot be used. Write a whole number of at least 1."),
-        ({"pp": "2"}, "--pp: 2 cannot be used. Name --tp as well."),
-        ({"ep": "1"}, "--ep: True cannot be used. Name --tp as well."),
-        ({"lora": "4"}, "--lora: '4' cannot be used. Write the slots and their largest rank, e.g. 4 16."),
-        ({"speculate": "Guess 4"}, "--speculate: 'Guess 4' cannot be used. Write a method"),
-        ({"draft": "Qwen/Qwen3-0.6B"}, "--draft: 'Qwen/Qwen3-0.6B' cannot be used. Say how it drafts"),
-        ({"prompt": "10"}, "--prompt: 10 cannot be used. Name --prompt and --output-tokens."),
-        ({"gpu": "h1000"}, "--gpu: 'h1000' cannot be used. There is no such GPU type"),
-        ({"model": "Qwen/Qwen3-8C"}, "Did you mean Qwen/Qwen3-8B"),
-        ({"precision": "half"}, "spec.precision: 'half' cannot be used."),
-        ({"engine": "0.1.0"}, "spec.engine.version: '0.1.0' cannot be used."),
-        ({"config": "{"}, "config: '{' cannot be used. Paste one config.json"),
-        ({"config": "{}", "model": "a/b"}, "model: 'a/b' cannot be used."),
-        ({"lora": "4 7"}, "spec.engine.lora.maxRank: 7 cannot be used."),
+        ({"tp": "0"}, "tp", "Tensor parallel: '0' cannot be used. Write a whole number from 1 to 64."),
+        ({"utilization": "99"}, "utilization", "Utilization: '99' cannot be used. Write a whole number from 10 to 98."),
+        ({"context": "many"}, "context", "Context: 'many' cannot be used. Write a whole number of at least 1."),
+        ({"pp": "2"}, "pp", "Pipeline stages: 2 cannot be used. Name \u201cTensor parallel\u201d as well."),
+        ({"ep": "1"}, "ep", "Expert parallelism: True cannot be used. Name \u201cTensor parallel\u201d as well."),
+        ({"lora": "4"}, "lora", "LoRA: '4' cannot be used. Write the slots and their largest rank, e.g. 4 16."),
+        ({"speculate": "Guess 4"}, "speculate", "Speculation: 'Guess 4' cannot be used. Write a method"),
+        ({"draft": "Qwen/Qwen3-0.6B"}, "draft", "Draft model: 'Qwen/Qwen3-0.6B' cannot be used. Say how it drafts"),
+        ({"prompt": "10"}, "prompt", "10 cannot be used. Name \u201cMean prompt\u201d and \u201cMean output\u201d."),
+        ({"gpu": "h1000"}, "gpu", "GPU: 'h1000' cannot be used. There is no such GPU type"),
+        ({"model": "Qwen/Qwen3-8C"}, "model", "Did you mean Qwen/Qwen3-8B"),
+        ({"precision": "half"}, "precision", "Weights: 'half' cannot be used."),
+        ({"engine": "0.1.0"}, "engine", "Engine: '0.1.0' cannot be used."),
+        ({"config": "{"}, "config", "config.json: '{' cannot be used. Paste one config.json"),
+        ({"config": "{}", "model": "a/b"}, "model", "Model: 'a/b' cannot be used."),
+        ({"lora": "4 7"}, "lora", "LoRA: 7 cannot be used."),
     ],
     ids=str,
 )
-def test_a_fault_names_the_field_the_value_and_what_to_write(query: dict[str, str], words: str) -> None:
-    found = calculator_of({key: (value,) for key, value in {"model": MODEL, **query}.items()})
+def test_a_fault_stands_at_its_field_and_says_what_to_write(query: dict[str, str], field: str, words: str) -> None:
+    asked = {key: (value,) for key, value in {"model": MODEL, **query}.items()}
+    found = calculator_of(asked)
     assert found.answer is None
-    assert found.problem is not None
-    assert words in found.problem
-    assert calculator_of({"model": (MODEL,), "gpu": (GPU,)}).problem is None
+    assert found.fault is not None
+    assert found.fault.field == field
+    assert words in found.fault.words
+    assert "--" not in found.fault.words
+    shown = read_html(page(urlencode({"model": MODEL, **query})))
+    (marked,) = [each for _, each in shown.elements if each.get("aria-invalid")]
+    assert marked["name"] == field
+    assert (marked["aria-describedby"] or "").split()[0] == f"e-{field}"
+    assert [each["id"] for each in shown.all("span") if each.get("class") == "error"] == [f"e-{field}"]
+    assert calculator_of({"model": (MODEL,), "gpu": (GPU,)}).fault is None
 
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -270,7 +279,7 @@ def test_one_type_has_its_formulas_and_many_have_none() -> None:
 
 def test_nothing_is_computed_before_a_model_is_named() -> None:
     found = seen(gpu=GPU)
-    assert (found.answer, found.problem) == (None, None)
+    assert (found.answer, found.fault) == (None, None)
     assert found.form.gpus == (GPU,)
 
 

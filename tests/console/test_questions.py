@@ -37,7 +37,7 @@ def asked(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = No
 def test_the_calculator_has_the_model_the_load_and_the_gpu() -> None:
     spec, query = chat()["spec"], asked()["/calculator"]
     found = calculator_of({name: tuple(values) for name, values in query.items()})
-    assert found.problem is None
+    assert found.fault is None
     assert found.answer is not None
     assert query["model"] == [spec["model"]["name"]]
     assert query["gpu"] == ["l4-24gb"]

@@ -17,6 +17,7 @@ from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.console.guards import Local, runner
 from plimsoll.console.sessions import Session
 from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.sources.commands import Commands
 from plimsoll.console.sources.reader import Listener, Reader
 from plimsoll.console.views.world import ClusterView
 from plimsoll.console.visit import Tools
@@ -71,9 +72,8 @@ class PlayedConsole:
 
 
 @contextmanager
-def played_console(settings: ConsoleSettings | None = None) -> Iterator[PlayedConsole]:
+def played_console() -> Iterator[PlayedConsole]:
     """Serve the cluster of :mod:`tests.support.long_names` from a thread of its own."""
-    settings = settings or ConsoleSettings(allow_approvals=True, grafana_url="https://grafana.example.org")
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -82,9 +82,8 @@ def played_console(settings: ConsoleSettings | None = None) -> Iterator[PlayedCo
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
     try:
-        serving, port = do(_serving(settings))
-        origin = f"http://127.0.0.1:{port}"
-        yield PlayedConsole(origin, f"{origin}/?token={_TOKEN}")
+        serving, console = do(serving_at(PlayedCommands()))
+        yield console
         do(serving.cleanup())
     finally:
         loop.call_soon_threadsafe(loop.stop)
@@ -92,13 +91,16 @@ def played_console(settings: ConsoleSettings | None = None) -> Iterator[PlayedCo
         loop.close()
 
 
-async def _serving(settings: ConsoleSettings) -> tuple[web.AppRunner, int]:
+async def serving_at(commands: Commands) -> tuple[web.AppRunner, PlayedConsole]:
+    """Serve it from this event loop, with these commands behind What if and the simulator."""
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
+    settings = ConsoleSettings(allow_approvals=True, grafana_url="https://grafana.example.org")
     person = "system:serviceaccount:platform-engineering:console-reader-of-everything"
     session = GivenSession(person, ByName(), GivenReader(world()))
-    app = make_app(session, settings, Local(port, _TOKEN), Tools(settings, PlayedCommands(), PlayedLive()))
+    app = make_app(session, settings, Local(port, _TOKEN), Tools(settings, commands, PlayedLive()))
     served = runner(app)
     await served.setup()
     await web.SockSite(served, listening).start()
-    return served, port
+    origin = f"http://127.0.0.1:{port}"
+    return served, PlayedConsole(origin, f"{origin}/?token={_TOKEN}")

@@ -63,13 +63,12 @@ def advice_sentence(request: Request, rows: Sequence[AnswerRow]) -> str:
     cheapest, in_servers = found[Advice.CHEAPEST], found.get(Advice.CHEAPEST_IN_SERVERS)
     only = "" if cheapest.fit is Fit.SURE else ", but only probably"
     first = cheapest if in_servers is None else in_servers
-    parts = [
-        f"{'Cheapest that fits' if first is cheapest else 'Cheapest that is common in servers'}{only}: {_words(first)}"
-    ]
+    which = "fits" if first is cheapest else "is common in servers"
+    parts = [f"Cheapest that {which}{only}: {_words(first)}"]
     if Advice.CHEAPEST_OWNED in found:
         owned = found[Advice.CHEAPEST_OWNED]
         parts = [f"Cheapest that this cluster has{only}: {_words(owned)}"]
-        parts += [] if owned is first else [f"cheapest to buy: {_words(first)}"]
+        parts += [] if owned is first else [f"cheapest that {which}: {_words(first)}"]
     if Advice.FASTEST in found:
         limit = f"fastest under ${MOST_TIMES * _dollars(first):.2f}/h"
         quick = found[Advice.FASTEST]

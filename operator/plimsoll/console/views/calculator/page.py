@@ -26,6 +26,7 @@ from plimsoll.cli.questions.names import NamedSource, named_model
 from plimsoll.cli.questions.types import answers
 from plimsoll.cli.split_words import split_options
 from plimsoll.console.views.calculator.form import (
+    NAMES,
     CalculatorForm,
     FormView,
     OptionKind,
@@ -35,6 +36,7 @@ from plimsoll.console.views.calculator.form import (
     read_form,
 )
 from plimsoll.console.views.calculator.rows import BIG_LENGTH, Detail, RowView, Shelf, detail_of, row_views
+from plimsoll.console.views.faults import FieldFault, fault_of
 from plimsoll.console.views.paging import Query
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.models.model import FactsSource, ModelFacts
@@ -79,7 +81,11 @@ class Calculator:
 
     form: FormView
     answer: AnswerView | None = None
-    problem: str | None = None
+
+    @property
+    def fault(self) -> FieldFault | None:
+        """Why there is no answer; None if there is one, or if nothing is asked."""
+        return self.form.fault
 
 
 def calculator_of(query: Query, owned: frozenset[str] = frozenset()) -> Calculator:
@@ -87,13 +93,13 @@ def calculator_of(query: Query, owned: frozenset[str] = frozenset()) -> Calculat
 
     ``owned`` are the GPU types of the person's cluster, which come first; empty without one.
     """
-    form = form_view(query)
+    form = form_view(query, owned)
     if not is_filled(query):
         return Calculator(form)
     try:
         return Calculator(form, _view(query, owned))
     except PlimsollError as error:
-        return Calculator(form, problem=str(error))
+        return Calculator(replace(form, fault=fault_of(str(error), NAMES)))
 
 
 def answer_of(form: CalculatorForm, owned: frozenset[str] = frozenset()) -> AnsweredQuestion:
