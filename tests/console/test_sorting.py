@@ -77,7 +77,7 @@ def test_deployments_are_sorted_by_price_by_name_and_by_live_use(sort: str, name
 async def test_the_list_has_the_columns_that_were_chosen_and_marks_its_order() -> None:
     usual = await page_of("/deployments", world_of(CHEAP, DEAR))
     assert [each["data-label"] for each in usual.all("td") if each.get("data-label")][:6] == [
-        "need / may GiB", "KV room / need", "KV now", "batch now", "replicas", "$/h",
+        "need / line GiB", "KV room / need", "KV now", "batch now", "replicas", "$/h",
     ]  # fmt: skip
     query = {"column": ("spare", "age"), "sort": ("age",)}
     chosen = await page_of("/deployments", world_of(CHEAP, DEAR), query=query)

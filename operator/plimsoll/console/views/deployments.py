@@ -68,7 +68,7 @@ COLUMN = "column"
 """The parameter of a URL that names a column to show; it may be repeated."""
 
 _COLUMNS = (
-    ("need", "need / may GiB"),
+    ("need", "need / line GiB"),
     ("spare", "spare GiB"),
     ("room", "KV room / need"),
     ("kv", "KV now"),
@@ -122,7 +122,7 @@ def _sorts(uses: Uses) -> tuple[SortColumn[DeploymentLine], ...]:
         SortColumn("name", "Deployment", lambda line: line.row.key),
         SortColumn("state", "State", lambda line: line.state.severity),
         SortColumn("gpu", "Memory of one GPU", lambda line: line.row.gpu_type),
-        SortColumn("need", "need / may GiB", _need, is_falling=True),
+        SortColumn("need", "need / line GiB", _need, is_falling=True),
         SortColumn("spare", "spare GiB", _known_spare),
         SortColumn("room", "KV room / need", _room),
         SortColumn("kv", "KV now", of_use(lambda use: use.kv), is_falling=True),

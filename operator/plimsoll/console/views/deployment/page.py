@@ -16,15 +16,18 @@ from plimsoll.api.v1alpha1.status import (
 )
 from plimsoll.console.drawing.bar import DrawnMemory, drawn_memory
 from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
+from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.rows import DeploymentRow, row_of
 from plimsoll.console.views.states import State, state_of
-from plimsoll.console.views.words import Fact, count, dollars, gib, split_words
+from plimsoll.console.views.words import Fact, count, dollars, gib, separated, split_words
 from plimsoll.console.views.world import ClusterView, PodRow
 from plimsoll.domain.cluster.spot import card_name
+from plimsoll.domain.decisions.outcomes import Fit
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.engines.registry import ENGINES
 from plimsoll.placement.demands.pools import pool_name
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
+from plimsoll.status.found_words import found_words
 from plimsoll.status.places import split_of
 from plimsoll.status.price_words import billing_words
 from plimsoll.status.reading import read, whole_status
@@ -46,6 +49,17 @@ class PoolLine:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionLine:
+    """A decision in words; ``found`` says how its places were found, and is empty if nothing had to be placed."""
+
+    id: str
+    at: str
+    placed: str
+    replaced: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentPage:
     """Everything on the page of one deployment."""
 
@@ -59,7 +73,7 @@ class DeploymentPage:
     conditions: tuple[Condition, ...]
     pools: tuple[PoolLine, ...]
     pods: tuple[PodRow, ...]
-    decisions: tuple[DecisionStatus, ...]
+    decisions: tuple[DecisionLine, ...]
     suggestions: tuple[str, ...]
 
 
@@ -87,14 +101,14 @@ def deployment_of(
         conditions=tuple(status.conditions or ()),
         pools=tuple(map(_pool, status.pools or ())),
         pods=tuple(sorted((pod for pod in world.pods if pod.owner == row.key), key=lambda pod: pod.key)),
-        decisions=tuple(status.decisions or ()),
+        decisions=tuple(map(_decision, status.decisions or ())),
         suggestions=tuple(each.message for each in status.suggestions or ()),
     )
 
 
 def _facts(status: InferenceDeploymentStatus, row: DeploymentRow, body: Body) -> Iterator[Fact]:
     if row.figures is not None:
-        yield Fact("Holds", _holds(status, row))
+        yield Fact("Room for KV", _holds(status, row))
     yield Fact("Load", _load(body))
     if status.placement is not None:
         yield Fact("Engine", f"{_engine_title(body)} {_engine(status.placement.engine)}")
@@ -103,16 +117,18 @@ def _facts(status: InferenceDeploymentStatus, row: DeploymentRow, body: Body) ->
             "Price", f"{dollars(row.hourly_price)}/h for all replicas{source}" if row.hourly_price else "unknown"
         )
     yield from _speed(status)
-    yield Fact("Decided", _decided(status, row))
+    yield Fact("Spec", _seen(status, row))
+    if row.figures is not None and row.figures.fit is not None:
+        yield Fact("Fit", _fit(row.figures, row.figures.fit, status))
 
 
 def _holds(status: InferenceDeploymentStatus, row: DeploymentRow) -> str:
     estimate = status.estimate
     assert estimate is not None  # noqa: S101 - the figures are made from it
     low, high = estimate.kv_capacity_low_tokens, estimate.kv_capacity_high_tokens
-    band = f" ({count(low)} to {count(high)})" if low is not None and high is not None else ""
+    band = f" ({count(low)} to {count(high)} by the error band)" if low is not None and high is not None else ""
     needed = row.figures.kv_needed_tokens if row.figures is not None else None
-    return f"{count(estimate.kv_capacity_tokens)} tokens{band}; the load needs {count(needed)}"
+    return f"{count(estimate.kv_capacity_tokens)} tokens fit{band}; the load needs {count(needed)}"
 
 
 def _load(body: Body) -> str:
@@ -157,14 +173,29 @@ def _measured(status: InferenceDeploymentStatus) -> str:
     return f"; engines take {learned.token_time_percent} % of the estimated time" if learned.pool == here else ""
 
 
-def _decided(status: InferenceDeploymentStatus, row: DeploymentRow) -> str:
-    seen = "not seen yet: this is the state before the last change" if row.is_behind else "seen"
-    fit = "" if row.figures is None or row.figures.fit is None else f"; the fit is {row.figures.fit.value}"
-    if fit and row.figures is not None and row.figures.override is not None:
-        fit = f"{fit} by an admin's figure, {gib(row.figures.override)} GiB"
+def _seen(status: InferenceDeploymentStatus, row: DeploymentRow) -> str:
+    """Return which spec this page is about."""
+    number = status.observed_generation
+    if number is None:
+        return "the operator has not read it yet"
+    if row.is_behind:
+        return f"this is the state for generation {count(number)}: the operator has not read your last change yet"
+    return f"the operator has read the newest one (generation {count(number)})"
+
+
+_FITS = {
+    Fit.SURE: "it fits, also with the whole error band",
+    Fit.PROBABLE: "it probably fits",
+    Fit.NO: "it does not fit",
+}
+
+
+def _fit(figures: Figures, fit: Fit, status: InferenceDeploymentStatus) -> str:
     doubts = () if status.estimate is None else tuple(status.estimate.doubts or ())
-    why = f" ({', '.join(doubts)})" if doubts else ""
-    return f"generation {count(status.observed_generation)}, {seen}{fit}{why}"
+    why = f" (in doubt: {', '.join(doubts)})" if doubts else ""
+    if figures.override is not None:
+        return f"{_FITS[fit]}, by an admin's figure: {gib(figures.override)} GiB{why}"
+    return f"{_FITS[fit]}{why}"
 
 
 def _pool(pool: PoolStatus) -> PoolLine:
@@ -174,6 +205,11 @@ def _pool(pool: PoolStatus) -> PoolLine:
         permille = CapacityReading(predicted, reported).error_permille
         error = "" if permille is None else error_percent_text(permille)
     return PoolLine(pool, f"{pool.gpu_type} {split_words(split_of(pool))}", error, pool.kv_tokens_note or "")
+
+
+def _decision(entry: DecisionStatus) -> DecisionLine:
+    found = found_words(entry.solver, entry.gap_permille)
+    return DecisionLine(entry.id, entry.at, separated(entry.placed), separated(entry.replaced or ""), found)
 
 
 Spec = Mapping[str, Any]
