@@ -14,6 +14,7 @@ from plimsoll.cli.cluster.options import with_cluster
 from plimsoll.console.asked import (
     fallback_namespace,
     grafana_root,
+    logs_template,
     needing_extra,
     settings_from,
     with_options,
@@ -72,6 +73,9 @@ def _flag(name: str) -> str:
 @click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="0 for any free port.")
 @click.option("--allow-approvals", is_flag=True, help="Proposals can be answered in the console, under your name.")
 @click.option("--grafana-url", help="A Grafana with the chart's dashboard, to link to. Default: no links.")
+@click.option(
+    "--logs-url", help="A pod's logs, with {namespace}, {deployment} and {pod} in the address. Default: no links."
+)
 @with_shared_options
 @with_cluster
 @with_options(*_OPTIONS)
@@ -79,6 +83,7 @@ def command(
     port: int,
     allow_approvals: bool,  # noqa: FBT001 - a flag of the command line
     grafana_url: str | None,
+    logs_url: str | None,
     namespaces: tuple[str, ...],
     prometheus_url: str | None,
     operator: str,
@@ -92,6 +97,7 @@ def command(
     settings = replace(
         settings_from(namespaces, prometheus_url, operator, kubeconfig, context),
         grafana_url=grafana_root(grafana_url),
+        logs_url=logs_template(logs_url),
         port=port,
         allow_approvals=allow_approvals,
     )

@@ -124,11 +124,15 @@ async def deployment(visit: Visit) -> ConsolePage:
     row = row_of(body)
     live = await live_uses(visit, [row])
     proposals = open_proposals_of(visit.world, key, visit.now)
-    use = live.uses[key]
+    use, settings = live.uses[key], visit.tools.settings
     past = await visit.tools.live.over_time(pods_of(live.asked, [key]), USUAL)
     values = {
         "found": deployment_of(
-            body, visit.world, use.share_now(visit.now), grafana_url=visit.tools.settings.grafana_url
+            body,
+            visit.world,
+            use.share_now(visit.now),
+            grafana_url=settings.grafana_url,
+            logs_url=settings.logs_url,
         ),
         "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
         "notice": live.notice,

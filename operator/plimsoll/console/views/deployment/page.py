@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1.status import (
     Condition,
     DecisionStatus,
@@ -24,9 +26,11 @@ from plimsoll.console.views.world import ClusterView, PodRow
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.decisions.outcomes import Fit
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import ENGINES
 from plimsoll.placement.demands.pools import pool_name
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
+from plimsoll.render.names import DEPLOYMENT_LABEL
 from plimsoll.status.found_words import found_words
 from plimsoll.status.places import split_of
 from plimsoll.status.price_words import billing_words
@@ -75,10 +79,17 @@ class DeploymentPage:
     pods: tuple[PodRow, ...]
     decisions: tuple[DecisionLine, ...]
     suggestions: tuple[str, ...]
+    commands: tuple[Fact, ...]
+    logs: Mapping[ObjectKey, str]
 
 
 def deployment_of(
-    body: Body, world: ClusterView, live: float | None = None, *, grafana_url: str | None = None
+    body: Body,
+    world: ClusterView,
+    live: float | None = None,
+    *,
+    grafana_url: str | None = None,
+    logs_url: str | None = None,
 ) -> DeploymentPage:
     """Return the page of one InferenceDeployment as the API server has it.
 
@@ -87,6 +98,7 @@ def deployment_of(
         world: everything else that the person may see.
         live: the used share of its KV cache (0 to 1); None if it is not known.
         grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
+        logs_url: the address of a pod's logs, with ``{namespace}``, ``{deployment}`` and ``{pod}``; None for no links.
     """
     status, row = whole_status(read(body.get("status"))), row_of(body)
     candidates = candidates_of(status, row)
@@ -103,6 +115,8 @@ def deployment_of(
         pods=tuple(sorted((pod for pod in world.pods if pod.owner == row.key), key=lambda pod: pod.key)),
         decisions=tuple(map(_decision, status.decisions or ())),
         suggestions=tuple(each.message for each in status.suggestions or ()),
+        commands=tuple(_commands(row.key)),
+        logs={} if logs_url is None else {pod.key: _logs(logs_url, pod) for pod in world.pods if pod.owner == row.key},
     )
 
 
@@ -210,6 +224,27 @@ def _pool(pool: PoolStatus) -> PoolLine:
 def _decision(entry: DecisionStatus) -> DecisionLine:
     found = found_words(entry.solver, entry.gap_permille)
     return DecisionLine(entry.id, entry.at, separated(entry.placed), separated(entry.replaced or ""), found)
+
+
+def _commands(key: ObjectKey) -> Iterator[Fact]:
+    """Yield the commands that show what the console does not: a person's own kubectl has the rights for it, or not."""
+    place = ("-n", key.namespace)
+    selected = ("-l", f"{DEPLOYMENT_LABEL}={key.name}")
+    logs = ("kubectl", "logs", *place, *selected, "--all-containers", "--prefix", "--tail=200")
+    yield Fact("The engines' last lines", shlex.join(logs))
+    yield Fact(
+        "What the operator reports of it", shlex.join(("kubectl", "events", *place, "--for", f"{_KIND}/{key.name}"))
+    )
+    yield Fact("Why a pod does not start", shlex.join(("kubectl", "describe", "pods", *place, *selected)))
+
+
+_KIND = f"{INFERENCE_DEPLOYMENTS.plural}.{INFERENCE_DEPLOYMENTS.group}"
+
+
+def _logs(template: str, pod: PodRow) -> str:
+    """Return the address of a pod's logs. Names become parts of an address: each is quoted."""
+    names = {"namespace": pod.key.namespace, "deployment": pod.deployment, "pod": pod.key.name}
+    return template.format_map({name: quote(value, safe="") for name, value in names.items()})
 
 
 Spec = Mapping[str, Any]
