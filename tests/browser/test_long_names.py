@@ -33,6 +33,8 @@ PAGES = (
     *(f"{_OF}/{name}" for name in long_names.NAMES),
     f"/proposals/{long_names.NAMESPACE}/{long_names.PROPOSAL}",
     f"/proposals/{long_names.NAMESPACE}/{long_names.UNPLACED}-000000000000",
+    "/changes",
+    "/changes?since=7d",
     "/pressure",
     "/calculator",
     "/calculator?model=meta-llama/Llama-3.1-8B-Instruct",

@@ -26,6 +26,7 @@ from plimsoll.console.views.load.live_use import (
 )
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
 from plimsoll.simulation.simulate import simulate
 from testbed.fleet import gpu_node
@@ -80,6 +81,14 @@ def _deployment(name: str, folder: str, **status: Any) -> Body:
     found = json.loads(_status(folder))
     found["replicasSummary"] = f"{REPLICAS}/{REPLICAS}"
     found["placement"]["hourlyPrice"] = "12288.00"
+    decided: Body = {
+        "id": "4f0c8a1d92",
+        "placed": f"{REPLICAS} on h100-sxm-80gb x 2",
+        "solver": "in turn",
+        "gapPermille": 0,
+    }
+    decided |= {"at": to_rfc3339(time.time() - 7200), "replaced": f"{REPLICAS - 1} on l4-24gb x 1"}
+    found["decisions"] = [decided]
     for pool in found["pools"]:
         pool |= {
             "replicas": REPLICAS,

@@ -101,12 +101,9 @@ def _shown(found: FleetMap) -> set[Any]:
 
 
 async def deployments(visit: Visit) -> ConsolePage:
-    """The list of deployments, worst first, with the live use of those on this page; of all, if it sorts them."""
-    found = listed.deployments_of(visit.world, visit.path, visit.query)
-    if found.order.chosen.removeprefix("-") in listed.SORTS_BY_USE:
-        uses = (await live_uses(visit, visit.world.rows.values())).uses
-        found = listed.deployments_of(visit.world, visit.path, visit.query, uses)
-    live = await live_uses(visit, (line.row for line in found.part.items))
+    """The list of deployments, worst first or as asked, with their live use."""
+    live = await live_uses(visit, visit.world.rows.values())
+    found = listed.deployments_of(visit.world, visit.path, visit.query, live.uses)
     values = {"found": found, "loads": live.gauges(), "notice": live.notice}
     return ConsolePage("deployments.html", "Deployments", values)
 

@@ -8,6 +8,7 @@ from plimsoll.console.drawing.error_strip import error_strip, reach_of
 from plimsoll.console.rendering import meanings
 from plimsoll.console.views.accuracy import CLOSE_PERMILLE, accuracy_of
 from plimsoll.console.views.calculator.page import calculator_of
+from plimsoll.console.views.changes import SPANS, changes_of, span_links, span_of
 from plimsoll.console.views.paging import part_of
 from plimsoll.console.views.proposals.inbox import groups_of, inbox_of
 from plimsoll.console.views.proposals.page import costs_by_proposal
@@ -49,6 +50,18 @@ async def accuracy(visit: Visit) -> ConsolePage:
     return ConsolePage(
         "accuracy.html", "Accuracy", {"found": found, "part": part, "lines": lines, "reach": reach // 10}
     )
+
+
+async def changes(visit: Visit) -> ConsolePage:
+    """What changed since yesterday, or in another time."""
+    since, search = span_of(visit.first("since")), visit.first("q")
+    seconds, shown = SPANS[since]
+    part = part_of(changes_of(visit.world, visit.now, seconds, search), visit.path, visit.query)
+    values = {
+        "part": part, "search": search, "since": since, "shown": shown,
+        "spans": span_links(since, search, visit.path),
+    }  # fmt: skip
+    return ConsolePage("changes.html", "Changes", values)
 
 
 async def words(visit: Visit) -> ConsolePage:  # noqa: ARG001 - the words are the same for everybody

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.console.pages.commands import simulator, simulator_form, what_if, what_if_form
 from plimsoll.console.pages.live import deployment, deployments, fleet, pressure
-from plimsoll.console.pages.plain import accuracy, calculator, inbox, words
+from plimsoll.console.pages.plain import accuracy, calculator, changes, inbox, words
 from plimsoll.console.pages.proposal import answer, proposal
 from plimsoll.console.sources.commands import RUN_SECONDS
 from plimsoll.console.visit import View
@@ -21,6 +21,7 @@ PAGES = (
     View("/deployments/{namespace}/{name}", deployment),
     View("/proposals/{namespace}/{name}", proposal),
     View("/proposals/{namespace}/{name}/answer", answer, method="POST", writes=True),
+    View("/changes", changes, "Changes"),
     View("/pressure", pressure, "Pressure"),
     View("/calculator", calculator, "Calculator"),
     View("/what-if", what_if, "What if", meanwhile=what_if_form, progress=PLANS),

@@ -92,7 +92,7 @@ def deployments_of(world: ClusterView, path: str, query: Query, uses: Uses = Map
     """Return the page of the list that a URL asks for.
 
     ``q`` searches, ``state`` filters, ``sort`` names a column, ``column`` those to show, ``page`` counts from 1.
-    ``uses`` is the live use that a column to sort by needs.
+    ``uses`` is the live use, which some columns are sorted by.
     """
     search, chosen = first_of(query, "q"), first_of(query, "state")
     found = lines_of(row for row in world.rows.values() if _matches(row, search))
@@ -103,10 +103,6 @@ def deployments_of(world: ClusterView, path: str, query: Query, uses: Uses = Map
     scale = common_scale((each.row.figures.usable for each in kept if each.row.figures is not None), PERCENT)
     shown = replace(part, items=tuple(_with_bar(each, scale) for each in part.items))
     return Deployments(shown, order, _shown(query), _choices(counts, chosen), len(world.rows), search, chosen)
-
-
-SORTS_BY_USE = frozenset({"kv", "batch", "waiting"})
-"""Columns whose order needs the live use of all deployments."""
 
 
 def _sorts(uses: Uses) -> tuple[SortColumn[DeploymentLine], ...]:
