@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_a_head_leads_to_its_order_and_then_to_the_other_way_and_keeps_the_filte
     assert (heads["name"].aria, heads["name"].symbol) == ("", "")
 
 
-def named(name: str, price: str | None) -> dict[str, object]:
+def named(name: str, price: str | None) -> dict[str, Any]:
     body = chat()
     body["metadata"]["name"] = name
     if price is None:
@@ -87,3 +87,36 @@ async def test_the_list_has_the_columns_that_were_chosen_and_marks_its_order() -
     assert any(
         each.get("selected") is None and each["value"] == "age" for each in chosen.all("option") if "selected" in each
     )
+
+
+@pytest.mark.parametrize(
+    ("sort", "names"), [("free", ["h100-0", "l4-0"]), ("-free", ["l4-0", "h100-0"]), ("-name", ["l4-0", "h100-0"])]
+)
+async def test_nodes_are_sorted(sort: str, names: list[str]) -> None:
+    seen = await page_of("/fleet", world_of(), query={"sort": (sort,)})
+    shown = seen.html[seen.html.index('<ul class="nodes">') :]
+    assert sorted(names, key=shown.index) == names
+    assert [each["value"] for each in seen.all("option") if "selected" in each] == [sort]
+
+
+async def test_pressure_is_sorted_by_name_and_keeps_its_order_with_another_time() -> None:
+    query = {"sort": ("-name",), "q": ("ml",)}
+    seen = await page_of("/pressure", world_of(CHEAP, DEAR), query=query)
+    shown = seen.html[seen.html.index('<table class="pressure') :]
+    assert shown.index("dear") < shown.index("cheap")
+    assert "/pressure?sort=-name&q=ml&span=6h" in [each.get("href") for each in seen.all("a")]
+
+
+async def test_errors_are_sorted_by_their_size() -> None:
+    def told(name: str, predicted: int) -> dict[str, Any]:
+        body = named(name, "1.00")
+        body["spec"] = {"model": {"name": name}}
+        body["status"]["pools"][0] |= {"kvTokensPredicted": predicted, "kvTokensReported": 1000}
+        return body
+
+    world = world_of(told("right", 1000), told("wrong", 1500))
+    for sort, first in (("worst", "wrong"), ("-worst", "right"), ("model", "right"), ("", "wrong")):
+        seen = await page_of("/accuracy", world, query={"sort": (sort,)})
+        rows = seen.html[seen.html.index("<tbody>") :]
+        other = {"right": "wrong", "wrong": "right"}[first]
+        assert rows.index(f'<th scope="row">{first}') < rows.index(f'<th scope="row">{other}'), sort

@@ -21,6 +21,7 @@ from plimsoll.console.views.load.pressure import (
     matching,
     pods_of,
     pressure_row,
+    sorts_of,
     span_choices,
     span_word,
     worst_first,
@@ -29,6 +30,7 @@ from plimsoll.console.views.paging import is_key, part_of
 from plimsoll.console.views.proposals.inbox import open_proposals_of
 from plimsoll.console.views.proposals.page import costs_by_proposal
 from plimsoll.console.views.rows import DeploymentRow, row_of
+from plimsoll.console.views.sorting import sorted_items
 from plimsoll.console.views.states import summary_of
 from plimsoll.console.views.words import age
 from plimsoll.console.views.world import GapKind
@@ -147,10 +149,12 @@ async def pressure(visit: Visit) -> ConsolePage:
     span = SPANS[word]
     rows = {row.key: row for row in matching(visit.world.rows.values(), search)}
     live = await live_uses(visit, rows.values())
-    part = part_of(worst_first(live.uses, visit.now), visit.path, visit.query)
+    order = sorted_items(worst_first(live.uses, visit.now), sorts_of(live.uses), visit.path, visit.query)
+    part = part_of(order.items, visit.path, visit.query)
     past = await visit.tools.live.over_time(pods_of(live.asked, part.items), span)
     values = {
         "part": part,
+        "order": order,
         "lines": [
             pressure_row(key, live.asked[key], live.uses[key], past, visit.now, rows[key].live) for key in part.items
         ],
@@ -158,7 +162,7 @@ async def pressure(visit: Visit) -> ConsolePage:
         "pods_gap": visit.world.gap_of("pods"),
         "search": search,
         "span": word,
-        "spans": span_choices(word, search, visit.path),
+        "spans": span_choices(word, visit.query, visit.path),
         "shown": SPAN_WORDS[word],
         "column": age(span.step),
         "steps": [(step, key_of(step)) for step in sorted(LoadStep, key=lambda each: (each == 0, each))],

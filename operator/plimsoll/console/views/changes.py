@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from urllib.parse import urlencode
 
-from plimsoll.console.views.paging import has_words
+from plimsoll.console.views.paging import Query, address_of, has_words
 from plimsoll.console.views.rows import DecidedRow, DeploymentRow, MadeRow
 from plimsoll.console.views.words import DAY, HOUR, separated
 from plimsoll.console.views.world import ClusterView
@@ -57,12 +56,10 @@ def span_of(word: str) -> str:
     return word if word in SPANS else USUAL_SPAN
 
 
-def span_links(chosen: str, search: str, path: str) -> tuple[SpanLink, ...]:
+def span_links(chosen: str, query: Query, path: str) -> tuple[SpanLink, ...]:
     """Return the times that can be shown."""
-    kept = {"q": search} if search else {}
     return tuple(
-        SpanLink(words, f"{path}?{urlencode({**kept, 'since': word})}", word == chosen)
-        for word, (_, words) in SPANS.items()
+        SpanLink(words, address_of(path, query, {"since": word}), word == chosen) for word, (_, words) in SPANS.items()
     )
 
 
