@@ -250,6 +250,15 @@ def test_the_types_of_the_cluster_are_shown_first_whatever_they_are() -> None:
     assert [row.is_owned for row in answer.on("shown")[:4]] == [True, True, True, False]
 
 
+def test_lists_to_choose_from_have_the_order_of_the_answers_and_slices_last() -> None:
+    types = calculator_of({}, frozenset({"t4-16gb"})).form.types
+    places = [types.index(name) for name in ("t4-16gb", "a10-24gb", "mi300x-192gb", "rtx-3090-24gb", "h20-96gb")]
+    assert places == sorted(places)
+    assert places[0] == 0
+    slices = [index for index, name in enumerate(types) if "-mig-" in name]
+    assert slices == list(range(len(types) - len(slices), len(types)))
+
+
 def test_a_type_that_is_named_is_shown_whatever_it_is() -> None:
     answer = calculator_of({"model": [MODEL], "gpu": ["rtx-4090-24gb", "h20-141gb"]}).answer
     assert answer is not None

@@ -200,7 +200,7 @@ def test_the_map_names_who_holds_a_node_and_what_is_free() -> None:
         ("a", 1, ObjectKey("ml", "chat")),
         ("", 1, None),
     ]
-    assert cards["l4-0"].holders[0].words == "19.8 of 20.2 GiB"
+    assert cards["l4-0"].holders[0].words == "needs 19.8, line 20.2 GiB"
     assert cards["h100-0"].holders == ()
     assert [(strip.gpu_type, strip.free, strip.ours, strip.others) for strip in found.strips] == [
         ("h100-sxm-80gb", 8, 0, 0),

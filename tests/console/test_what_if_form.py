@@ -76,4 +76,7 @@ async def test_lists_have_the_clusters_types_first_its_deployments_and_the_field
     options: list[Any] = page.all("option")
     assert [each["value"] for each in options if each.get("value")] == ["ml/chat", *FIELDS]
     add = page.html[page.html.index('name="add_type"') :]
+    add = add[: add.index("</select>")]
     assert add.index("<option>h100-sxm-80gb") < add.index("<option>l4-24gb") < add.index("<option>h100-pcie-80gb")
+    assert add.index("<option>mi300x-192gb") < add.index("<option>rtx-3090-24gb") < add.index("<option>h20-96gb")
+    assert "-mig-" not in add  # no node is added that has slices only

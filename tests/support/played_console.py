@@ -72,7 +72,7 @@ class PlayedConsole:
 
 
 @contextmanager
-def played_console() -> Iterator[PlayedConsole]:
+def played_console(commands: Commands | None = None) -> Iterator[PlayedConsole]:
     """Serve the cluster of :mod:`tests.support.long_names` from a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -82,7 +82,7 @@ def played_console() -> Iterator[PlayedConsole]:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
     try:
-        serving, console = do(serving_at(PlayedCommands()))
+        serving, console = do(serving_at(commands or PlayedCommands()))
         yield console
         do(serving.cleanup())
     finally:

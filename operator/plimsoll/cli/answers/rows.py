@@ -56,11 +56,7 @@ class AnswerRow:
     @property
     def standing(self) -> Standing:
         """How near the type is to whoever asks."""
-        if self.is_owned:
-            return Standing.OWN
-        if self.gpu.price is None:
-            return Standing.UNPRICED
-        return Standing.RARE if self.gpu.family in RARE_IN_SERVERS else Standing.IN_SERVERS
+        return _standing(self.gpu, is_owned=self.is_owned)
 
     @property
     def fit(self) -> Fit:
@@ -73,6 +69,24 @@ class AnswerRow:
         if limit is not None and (self.price is None or self.price > limit):
             return False
         return request.slo is None or not missed(request.slo, self.speed)
+
+
+def _standing(gpu: GpuType, *, is_owned: bool) -> Standing:
+    if is_owned:
+        return Standing.OWN
+    if gpu.price is None:
+        return Standing.UNPRICED
+    return Standing.RARE if gpu.family in RARE_IN_SERVERS else Standing.IN_SERVERS
+
+
+def types_in_order(types: Iterable[GpuType], owned: Collection[str] = ()) -> tuple[GpuType, ...]:
+    """Return GPU types as a list to choose from has them: in the order of the answers, by name, slices last."""
+
+    def place(gpu: GpuType) -> tuple[bool, Standing, str]:
+        is_owned = gpu.name in owned
+        return gpu.is_slice and not is_owned, _standing(gpu, is_owned=is_owned), gpu.name
+
+    return tuple(sorted(types, key=place))
 
 
 def rows_of(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
+from plimsoll.cli.answers.rows import types_in_order
 from plimsoll.console.guards.errors import ConsoleRefusal
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views import simulator as simulation
@@ -39,7 +40,7 @@ def simulator_form(visit: Visit) -> ConsolePage:
         "form": form,
         "modes": simulation.MODES,
         "models": models,
-        "gpus": tuple(gpu.name for gpu in load_gpu_types()),
+        "gpus": tuple(gpu.name for gpu in types_in_order(load_gpu_types(), visit.world.gpu_types)),
         "answer": None,
         "fault": _refused(form, models),
         "command": shlex.join(["plimsoll", *form.arguments]),
@@ -85,7 +86,7 @@ def what_if_form(visit: Visit) -> ConsolePage:
     """The form without an answer."""
     lines = visit.form["changes"].splitlines() if "changes" in visit.form else visit.query.get("change", ())
     namespace = visit.form.get("namespace", "").strip() or visit.first("namespace")
-    form = form_of(visit.form, lines, namespace, visit.world, [gpu.name for gpu in load_gpu_types()])
+    form = form_of(visit.form, lines, namespace, visit.world, load_gpu_types())
     if len(form.changes) > _CHANGES_AT_MOST:
         raise ConsoleRefusal(
             422, "TooManyChanges", f"{len(form.changes)} changes are too many.", f"Give at most {_CHANGES_AT_MOST}."

@@ -14,9 +14,7 @@ from plimsoll.console.views.proposals.inbox import groups_of, inbox_of
 from plimsoll.console.views.proposals.page import costs_by_proposal
 from plimsoll.console.views.sorting import sorted_items
 from plimsoll.console.views.states import summary_of
-from plimsoll.console.views.world import ClusterView
 from plimsoll.console.visit import ConsolePage, Visit
-from plimsoll.domain.cluster.spot import card_name
 
 
 async def inbox(visit: Visit) -> ConsolePage:
@@ -32,14 +30,8 @@ async def calculator(visit: Visit) -> ConsolePage:
 
     The GPU types of the cluster come first; without the right to list nodes, those that deployments are on.
     """
-    found = await asyncio.to_thread(calculator_of, visit.query, _owned(visit.world))
+    found = await asyncio.to_thread(calculator_of, visit.query, visit.world.gpu_types)
     return ConsolePage("calculator.html", "Calculator", {"found": found, "action": visit.path}, is_live=False)
-
-
-def _owned(world: ClusterView) -> frozenset[str]:
-    if world.fleet is not None:
-        return frozenset(card_name(gpu.name) for gpu in world.fleet.gpu_types())
-    return frozenset(card_name(pool.gpu_type) for row in world.rows.values() for pool in row.pools)
 
 
 async def accuracy(visit: Visit) -> ConsolePage:

@@ -194,7 +194,7 @@ def _holder(letter: str, pods: Sequence[PodRow], gpus: int, row: DeploymentRow |
         return GpuHolder(letter, gpus, key, len(pods))
     figures = row.figures
     over = f"{-figures.spare / GIB:.1f}" if figures.spare < 0 else ""
-    words = f"{figures.upper / GIB:.1f} of {figures.budget / GIB:.1f} GiB"
+    words = f"needs {figures.upper / GIB:.1f}, line {figures.budget / GIB:.1f} GiB"
     return GpuHolder(letter, gpus, key, len(pods), words, state_of(row), over)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from plimsoll.cli.answers.rows import types_in_order
 from plimsoll.console.views.faults import FieldFault, FieldName
 from plimsoll.console.views.world import ClusterView
+from plimsoll.domain.cluster.gpus import GpuType
 
 FIELDS = (
     "replicas",
@@ -57,7 +59,7 @@ _TYPED = ("add", "add_type", "add_gpus", "remove", "deployment", "field", "value
 
 
 def form_of(
-    form: Mapping[str, str], lines: Iterable[str], namespace: str, world: ClusterView, catalogue: Sequence[str]
+    form: Mapping[str, str], lines: Iterable[str], namespace: str, world: ClusterView, catalogue: Sequence[GpuType]
 ) -> WhatIfForm:
     """Return the form.
 
@@ -66,13 +68,13 @@ def form_of(
         lines: free changes, one each.
         namespace: that of manifests without one.
         world: what the person sees: lists to choose from.
-        catalogue: the names of all GPU types.
+        catalogue: all GPU types. Nodes are added with whole ones, so slices are left out.
     """
     typed = {name: form.get(name, "").strip() for name in _TYPED}
     fault = next(_faults(typed), None)
     made = () if fault is not None else tuple(_made(typed))
+    whole = [gpu for gpu in catalogue if not gpu.is_slice]
     types = () if world.fleet is None else tuple(gpu.name for gpu in world.fleet.gpu_types())
-    others = (each for each in catalogue if each not in types)
     return WhatIfForm(
         manifest=form.get("manifest", "").strip(),
         namespace=namespace,
@@ -80,7 +82,7 @@ def form_of(
         typed=dict.fromkeys(_TYPED, "") if fault is None else typed,
         fault=fault,
         types=types,
-        catalogue=(*types, *others),
+        catalogue=tuple(gpu.name for gpu in types_in_order(whole, world.gpu_types)),
         deployments=tuple(sorted(map(str, world.rows))),
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
+from plimsoll.cli.answers.rows import types_in_order
 from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types
@@ -326,7 +327,6 @@ class FormView:
 
 def form_view(query: Query, owned: Collection[str] = ()) -> FormView:
     """Return the form with the values of a URL, right or wrong. ``owned`` are the GPU types that the cluster has."""
-    types = [gpu.name for gpu in load_gpu_types()]
     return FormView(
         model=first_of(query, "model"),
         config=first_of(query, "config"),
@@ -334,5 +334,5 @@ def form_view(query: Query, owned: Collection[str] = ()) -> FormView:
         first=tuple(CalculatorField(each, first_of(query, each.name)) for each in FIRST),
         more=tuple(CalculatorField(each, first_of(query, each.name)) for each in MORE),
         models=catalogued_models(),
-        types=tuple(sorted(types, key=lambda each: each not in owned)),
+        types=tuple(gpu.name for gpu in types_in_order(load_gpu_types(), owned)),
     )

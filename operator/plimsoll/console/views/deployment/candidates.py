@@ -153,7 +153,7 @@ def _is_dear(candidate: CandidateRow, chosen: Decimal | None) -> bool:
 def _difference(price: Decimal | None, chosen: Decimal | None) -> str:
     if price is None or not chosen:
         return ""
-    return f"{(price / chosen - 1) * 100:+.0f} %"
+    return f"{(price / chosen - 1) * 100:+,.0f} %"
 
 
 _KEPT = frozenset({Reason.PLACEMENT_KEPT.value, Reason.KEPT_TO_AVOID_MOVE.value})
