@@ -79,6 +79,16 @@ def test_nothing_is_cut_beyond_the_window_or_broken(enter: Enter, width: int) ->
     assert told_at(enter(width), PAGES, faults) == {}
 
 
+@pytest.mark.parametrize("width", [*WINDOWS, PHONE])
+def test_what_is_unfolded_is_not_cut_either(enter: Enter, width: int) -> None:
+    def faults(tab: Tab) -> list[str]:
+        tab.page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true; })")
+        scroll = [f"{tab.scroll_width()} px"] if tab.scroll_width() > width else []
+        return [*scroll, *illegible(tab)]
+
+    assert told_at(enter(width), PAGES, faults) == {}
+
+
 @pytest.mark.parametrize("width", WINDOWS)
 def test_a_name_of_40_letters_takes_two_lines_at_most(enter: Enter, width: int) -> None:
     def long(tab: Tab) -> list[str]:

@@ -111,7 +111,7 @@ async def test_every_event_and_every_figure_stands_as_text() -> None:
     last = document()["moments"][-1]
     assert f"{last['held_tokens']:,} / {last['hold_tokens']:,}" in text
     assert f"{document()['totals']['served']:,}" in text
-    assert '<td class="num">unknown</td>' in text  # no request has come at the beginning
+    assert '<td class="num" data-label="first token, ms">unknown</td>' in text  # no request has come at the beginning
 
 
 async def test_the_drawings_have_sentences_and_no_style_or_script() -> None:
