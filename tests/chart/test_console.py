@@ -13,7 +13,8 @@ NAME = "plimsoll-console"
 ON = "console.enabled=true,console.hosts={console.example.org}"
 TLS = "console.tls.existingSecret=console-tls"
 MORE = "console.prometheusUrl=http://p:9090,console.grafanaUrl=https://g,console.namespaces={chat}"
-WHOLE = ("--set", f"{ON},{TLS},console.proxies={{10.244.0.0/16}},console.allowApprovals=true,{MORE}")
+LOGS = "console.logsUrl=https://l/?p={pod}"
+WHOLE = ("--set", f"{ON},{TLS},console.proxies={{10.244.0.0/16}},console.allowApprovals=true,{MORE},{LOGS}")
 LEAST = ("--set", f"{ON},{TLS},watchNamespaces={{served}}")
 
 
@@ -54,6 +55,7 @@ def test_every_argument_is_an_option_of_the_command() -> None:
         "--tls-cert=/etc/plimsoll/tls/tls.crt",
         "--prometheus-url=http://p:9090",
         "--grafana-url=https://g",
+        "--logs-url=https://l/?p={pod}",
     } <= set(words)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from plimsoll.cli.answers.advice import MOST_TIMES, Advice, advice, advice_sentence
-from plimsoll.cli.answers.rows import AnswerRow, rows_of
+from plimsoll.cli.answers.rows import AnswerRow, Standing, rows_of
 from plimsoll.cli.changes.changes import LEAST_CONTEXT, fewer_features, other_engines
 from plimsoll.cli.changes.remedies import all_remedies
 from plimsoll.cli.later import manifest_question
@@ -47,25 +47,64 @@ def table_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, 
     return Ran(capsys, [*words, "-o", "json"]).answers()
 
 
+OWNED = ("h200-sxm-141gb", "rtx-4090-24gb", "h20-141gb")
+"""One that is dear, one of a family for games, and one that has no price."""
+
+
+@pytest.mark.parametrize("owned", [(), OWNED], ids=["no cluster", "a cluster"])
 @pytest.mark.parametrize("model", MODELS)
-def test_what_fits_is_first_and_the_cheapest_of_it(model: str) -> None:
-    found = rows(model)
-    order = ["Sure", "Probable", "No"]
-    assert [order.index(row.fit) for row in found] == sorted(order.index(row.fit) for row in found)
-    for fit in ("Sure", "Probable"):
-        of_fit = [row for row in found if row.fit == fit]
-        prices = [float("inf") if row.price is None else float(row.price) for row in of_fit]
-        assert prices == sorted(prices)
-        unpriced = [row.gpu.name for row in of_fit if row.price is None and row.answer.split.gpus == 1]
-        assert unpriced == sorted(unpriced)
-    missing = [
-        row.answer.figures.needed_bytes - row.answer.figures.budget_bytes
-        for row in found
-        if row.fit == "No" and isinstance(row.answer, Sized)
-    ]
-    assert missing == sorted(missing)
+def test_what_fits_is_first_and_of_it_what_one_has_or_can_get(model: str, owned: tuple[str, ...]) -> None:
+    """The order of table, documents and calculator: own types, those of servers, the rest, types without a price."""
+    request = question(model).request
+    found = rows_of(request, answers(request, (), None), owned)
+    fitting = [row for row in found if row.fit != "No"]
+    assert list(found[: len(fitting)]) == fitting
+    standings = [row.standing for row in fitting]
+    assert standings == sorted(standings)
+    assert {row.gpu.name for row in fitting if row.standing is Standing.OWN} == {
+        row.gpu.name for row in fitting if row.gpu.name in owned
+    }
+    for row in fitting:
+        if row.gpu.family in RARE_IN_SERVERS and row.gpu.name not in owned:
+            assert row.standing in (Standing.RARE, Standing.UNPRICED)
+    for standing in Standing:
+        of_standing = [row for row in fitting if row.standing is standing]
+        fits = [("Sure", "Probable").index(row.fit) for row in of_standing]
+        assert fits == sorted(fits)
+        for fit in ("Sure", "Probable"):
+            of_fit = [row for row in of_standing if row.fit == fit]
+            prices = [float("inf") if row.price is None else float(row.price) for row in of_fit]
+            assert prices == sorted(prices)
+            unpriced = [row.gpu.name for row in of_fit if row.price is None and row.answer.split.gpus == 1]
+            assert unpriced == sorted(unpriced)
+    for standing in Standing:
+        missing = [
+            row.answer.figures.needed_bytes - row.answer.figures.budget_bytes
+            for row in found
+            if row.fit == "No" and isinstance(row.answer, Sized) and row.standing is standing
+        ]
+        assert missing == sorted(missing)
     rejected = [row.gpu.name for row in found if isinstance(row.answer, Rejection)]
     assert rejected == [row.gpu.name for row in found[len(found) - len(rejected) :]] == sorted(rejected)
+
+
+def test_cards_of_servers_stand_before_those_for_games_and_for_devices() -> None:
+    """Those that clouds rent: an estimate that begins with a gaming card helps nobody with a cluster."""
+    names = [row.gpu.name for row in rows(QWEN) if row.fit != "No"]
+    common = ("a100-sxm-80gb", "l40s-48gb", "h100-sxm-80gb", "h200-sxm-141gb", "b200-sxm-180gb", "mi300x-192gb")
+    rare = [name for name in names if name.startswith(("rtx-30", "rtx-40", "rtx-50", "jetson")) and "ada" not in name]
+    assert max(map(names.index, common)) < min(map(names.index, rare))
+
+
+def test_the_advice_begins_with_what_the_cluster_has() -> None:
+    request = question(QWEN).request
+    found = rows_of(request, answers(request, (), None), OWNED)
+    advised = advice(request, found)
+    assert advised[Advice.CHEAPEST_OWNED].gpu.name == "rtx-4090-24gb"
+    said = advice_sentence(request, found)
+    assert said.startswith("Cheapest that this cluster has: 2 x rtx-4090-24gb (TP 2), $")
+    assert "; cheapest that is common in servers: " in said
+    assert Advice.CHEAPEST_OWNED not in advice(request, rows(QWEN))
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -85,7 +124,7 @@ def test_the_advice_is_the_least_of_what_may_be_advised(model: str) -> None:
     advised = advice(request, found)
     priced = [row for row in found if row.fit != "No" and row.price is not None]
     sure = [row for row in priced if row.fit == "Sure"] or priced
-    assert advised[Advice.CHEAPEST] is sure[0]
+    assert advised[Advice.CHEAPEST].price == min(row.price for row in sure if row.price is not None)
     usual = [row for row in sure if row.gpu.family not in RARE_IN_SERVERS]
     first = advised.get(Advice.CHEAPEST_IN_SERVERS, advised[Advice.CHEAPEST])
     least = min(row.price for row in usual if row.price is not None)
@@ -106,7 +145,8 @@ def test_the_advice_leads_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     shown = Ran(capsys, [QWEN]).shown
     lines = shown.splitlines()
     said = " ".join(shown[shown.index("Cheapest") : shown.index("\n GPU ")].split())
-    assert lines[1].startswith("Cheapest that fits: ")
+    assert said.startswith("Cheapest that is common in servers: ")
+    assert "; cheaper, in few servers: " in said
     assert re.search(r"; fastest under \$\d+\.\d\d/h: ", said)
     first = next(line for line in lines if " fits " in line and line.startswith(" "))
     assert first.split()[0] in said
@@ -119,7 +159,7 @@ def test_json_stays_a_list_in_the_same_order_with_the_advice_in_its_rows(capsys:
     words = {word: each["gpuType"] for each in found for word in each["advice"]}
     assert words == {word.value: row.gpu.name for word, row in advice(question(QWEN).request, rows(QWEN)).items()}
     cheapest = found[0]
-    assert cheapest["hourlyPrice"] == min(each["hourlyPrice"] for each in found if each["hourlyPrice"] is not None)
+    assert cheapest["advice"] == ["CheapestInServers"]
     assert cheapest["priceSource"].startswith("catalog: ")
     tpot = cheapest["performance"]["tpotSeconds"]
     assert tpot["low"] <= tpot["expected"] <= tpot["high"]

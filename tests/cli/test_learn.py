@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ import pytest
 
 from plimsoll import __version__
 from plimsoll.cli import main as command_line
+from plimsoll.cli.cluster.lessons import lessons_of
+from plimsoll.cli.cluster.teachers import Lessons, Teachers
 from plimsoll.cli.starts.logged_start import MOST_BYTES, MOST_LINES
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB, MIB
 from tests.support.start_logs import (
     MODEL,
@@ -333,6 +337,23 @@ def test_an_observation_of_another_plimsoll_release_is_left_out(
 def test_options_of_a_cluster_need_the_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--from-cluster" in Ran(capsys, "estimate", MODEL, *H100, "-n", "mine").error
     assert Ran(capsys, "estimate", MODEL, *H100).error == ""
+
+
+def test_gpu_types_on_which_the_clusters_engines_have_reported_come_first(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept.json"
+    Ran(capsys, "learn", written(tmp_path, log_0_11_0(*figures_0_11_0(50))), *H100, "--save", str(kept))
+    words = ("estimate", MODEL, "--engine", "0.11.0", "-o", "json", "--observations", str(kept))
+    assert Ran(capsys, *words).document()[0]["gpuType"] != H100[1]  # a file is no cluster
+
+    def from_cluster(teachers: Teachers) -> Lessons:
+        found = lessons_of(teachers)
+        return replace(found, taught=tuple(replace(each, key=ObjectKey("ml", "chat")) for each in found.taught))
+
+    monkeypatch.setattr("plimsoll.cli.answers.learned.lessons_of", from_cluster)
+    first, *_ = Ran(capsys, *words).document()
+    assert (first["gpuType"], first["advice"]) == (H100[1], ["CheapestOwned"])
 
 
 def test_a_cluster_that_cannot_be_reached_is_named(

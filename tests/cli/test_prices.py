@@ -176,7 +176,9 @@ class TestPlan:
         status, shown, said = run("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", file)
         assert status == 0
         assert said == ("warning: ThinPrice: these prices come from one or two providers only: l4-24gb, l40s-48gb.\n")
-        assert f"Price: $1.00/h for one replica ({file}: 1 vote); half of it counts" in " ".join(shown.split())
+        assert f"Price: $1.00/h for one replica ({file}: 1 vote); placement counts half of it" in " ".join(
+            shown.split()
+        )
 
     def test_prices_without_a_doubt_raise_no_warning(self, run: Run, write: Callable[..., str]) -> None:
         own = write(CONFIG_MAP + "  l4-24gb: '0.7'\n", "own.yaml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from plimsoll.adapters.catalog import load_model_facts
+from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
 from plimsoll.api.conversion.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.cli.main import cli
@@ -23,9 +24,13 @@ from plimsoll.console.pages.plain import calculator as handler
 from plimsoll.console.rendering import rendered
 from plimsoll.console.views.calculator.page import Calculator, calculator_of
 from plimsoll.console.views.calculator.rows import Shelf
+from plimsoll.console.views.world import ClusterView
 from plimsoll.console.visit import ConsolePage, Visit
+from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.registry import ENGINES
+from tests.support.console_pages import chat, page_of, world_of
+from tests.support.proposals import read_html
 from tests.support.tables import every_case
 from tests.support.toy_engine import ABACUS
 
@@ -139,8 +144,8 @@ def test_a_name_is_never_read_as_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("secret.json", str(tmp_path / "secret.json"), str(tmp_path), "/etc/passwd"):
         found = seen(model=name)
         assert found.answer is None
-        assert found.problem is not None
-        assert found.problem.startswith("model: ")
+        assert found.fault is not None
+        assert found.fault.field == "model"
 
 
 @every_case("options", [each for each in OPTIONS if "pp" not in each and "ep" not in each], ids=str)
@@ -169,33 +174,45 @@ def test_a_pasted_configuration_stands_in_the_manifest() -> None:
 
 
 @every_case(
-    ("query", "words"),
+    ("query", "field", "words"),
     [
-        ({"tp": "0"}, "--tp: '0' cannot be used. Write a whole number from 1 to 64."),
-        ({"utilization": "99"}, "--utilization: '99' cannot be used. Write a whole number from 10 to 98."),
-        ({"context-length": "many"}, "--context-length: 'many' cannot be used. Write a whole number of at least 1."),
-        ({"pp": "2"}, "--pp: 2 cannot be used. Name --tp as well."),
-        ({"ep": "1"}, "--ep: True cannot be used. Name --tp as well."),
-        ({"lora": "4"}, "--lora: '4' cannot be used. Write the slots and their largest rank, e.g. 4 16."),
-        ({"speculate": "Guess 4"}, "--speculate: 'Guess 4' cannot be used. Write a method"),
-        ({"draft": "Qwen/Qwen3-0.6B"}, "--draft: 'Qwen/Qwen3-0.6B' cannot be used. Say how it drafts"),
-        ({"prompt": "10"}, "--prompt: 10 cannot be used. Name --prompt and --output-tokens."),
-        ({"gpu": "h1000"}, "--gpu: 'h1000' cannot be used. There is no such GPU type"),
-        ({"model": "Qwen/Qwen3-8C"}, "Did you mean Qwen/Qwen3-8B"),
-        ({"precision": "half"}, "spec.precision: 'half' cannot be used."),
-        ({"engine": "0.1.0"}, "spec.engine.version: '0.1.0' cannot be used."),
-        ({"config": "{"}, "config: '{' cannot be used. Paste one config.json"),
-        ({"config": "{}", "model": "a/b"}, "model: 'a/b' cannot be used."),
-        ({"lora": "4 7"}, "spec.engine.lora.maxRank: 7 cannot be used."),
+        ({"tp": "0"}, "tp", "Tensor parallel: '0' cannot be used. Write a whole number from 1 to 64."),
+        ({"utilization": "99"}, "utilization", "Utilization: '99' cannot be used. Write a whole number from 10 to 98."),
+        (
+            {"context-length": "many"},
+            "context-length",
+            "Context: 'many' cannot be used. Write a whole",
+        ),
+        ({"pp": "2"}, "pp", "Pipeline stages: 2 cannot be used. Name \u201cTensor parallel\u201d as well."),
+        ({"ep": "1"}, "ep", "Expert parallelism: True cannot be used. Name \u201cTensor parallel\u201d as well."),
+        ({"lora": "4"}, "lora", "LoRA: '4' cannot be used. Write the slots and their largest rank, e.g. 4 16."),
+        ({"speculate": "Guess 4"}, "speculate", "Speculation: 'Guess 4' cannot be used. Write a method"),
+        ({"draft": "Qwen/Qwen3-0.6B"}, "draft", "Draft model: 'Qwen/Qwen3-0.6B' cannot be used. Say how it drafts"),
+        ({"prompt": "10"}, "prompt", "10 cannot be used. Name \u201cMean prompt\u201d and \u201cMean output\u201d."),
+        ({"gpu": "h1000"}, "gpu", "GPU: 'h1000' cannot be used. There is no such GPU type"),
+        ({"model": "Qwen/Qwen3-8C"}, "model", "Did you mean Qwen/Qwen3-8B"),
+        ({"precision": "half"}, "precision", "Weights: 'half' cannot be used."),
+        ({"engine": "0.1.0"}, "engine", "Engine: '0.1.0' cannot be used."),
+        ({"config": "{"}, "config", "config.json: '{' cannot be used. Paste one config.json"),
+        ({"config": "{}", "model": "a/b"}, "model", "Model: 'a/b' cannot be used."),
+        ({"lora": "4 7"}, "lora", "LoRA: 7 cannot be used."),
     ],
     ids=str,
 )
-def test_a_fault_names_the_field_the_value_and_what_to_write(query: dict[str, str], words: str) -> None:
-    found = calculator_of({key: (value,) for key, value in {"model": MODEL, **query}.items()})
+def test_a_fault_stands_at_its_field_and_says_what_to_write(query: dict[str, str], field: str, words: str) -> None:
+    asked = {key: (value,) for key, value in {"model": MODEL, **query}.items()}
+    found = calculator_of(asked)
     assert found.answer is None
-    assert found.problem is not None
-    assert words in found.problem
-    assert calculator_of({"model": (MODEL,), "gpu": (GPU,)}).problem is None
+    assert found.fault is not None
+    assert found.fault.field == field
+    assert words in found.fault.words
+    assert "--" not in found.fault.words
+    shown = read_html(page(urlencode({"model": MODEL, **query})))
+    (marked,) = [each for _, each in shown.elements if each.get("aria-invalid")]
+    assert marked["name"] == field
+    assert (marked["aria-describedby"] or "").split()[0] == f"e-{field}"
+    assert [each["id"] for each in shown.all("span") if each.get("class") == "error"] == [f"e-{field}"]
+    assert calculator_of({"model": (MODEL,), "gpu": (GPU,)}).fault is None
 
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -216,16 +233,50 @@ def test_hostile_names_in_a_configuration_stay_text() -> None:
     assert "<img" not in shown
 
 
-def test_a_dear_row_is_folded_and_one_without_an_estimate_too() -> None:
+def test_what_few_servers_have_and_what_has_no_price_or_no_estimate_is_folded() -> None:
     answer = seen(model=MODEL).answer
     assert answer is not None
     assert {row.shelf for row in answer.rows} == set(Shelf)
-    cheapest = min(float(row.price) for row in answer.rows if row.price and row.verdict.word == "fits")
-    assert all(float(row.price or 0) > 2 * cheapest for row in answer.on("dear"))
+    families = {gpu.name: gpu.family for gpu in load_gpu_types()}
+    priced = {gpu.name for gpu in load_gpu_types() if gpu.price is not None}
+    assert all(families[row.gpu] not in RARE_IN_SERVERS and row.gpu in priced for row in answer.on("shown"))
+    assert all(families[row.gpu] in RARE_IN_SERVERS and row.gpu in priced for row in answer.on("rare"))
+    assert all(row.gpu not in priced for row in answer.on("unpriced"))
     assert all(row.figures is None and row.code for row in answer.on("impossible"))
-    assert all(
-        row.code in ("TooLittleVram", "KvCacheTooSmall") for row in answer.on("shown") if row.verdict.word == "no"
-    )
+    assert "h100-sxm-80gb" in [row.gpu for row in answer.on("shown")]
+
+
+def test_the_types_of_the_cluster_are_shown_first_whatever_they_are() -> None:
+    owned = ("jetson-agx-orin-64gb", "rtx-4090-24gb", "h20-141gb")
+    answer = calculator_of({"model": [MODEL]}, frozenset(owned)).answer
+    assert answer is not None
+    assert [row.gpu for row in answer.on("shown")[:3]] == ["rtx-4090-24gb", "h20-141gb", "jetson-agx-orin-64gb"]
+    assert [row.is_owned for row in answer.on("shown")[:4]] == [True, True, True, False]
+
+
+def test_lists_to_choose_from_have_the_order_of_the_answers_and_slices_last() -> None:
+    types = calculator_of({}, frozenset({"t4-16gb"})).form.types
+    places = [types.index(name) for name in ("t4-16gb", "a10-24gb", "mi300x-192gb", "rtx-3090-24gb", "h20-96gb")]
+    assert places == sorted(places)
+    assert places[0] == 0
+    slices = [index for index, name in enumerate(types) if "-mig-" in name]
+    assert slices == list(range(len(types) - len(slices), len(types)))
+
+
+def test_a_type_that_is_named_is_shown_whatever_it_is() -> None:
+    answer = calculator_of({"model": [MODEL], "gpu": ["rtx-4090-24gb", "h20-141gb"]}).answer
+    assert answer is not None
+    assert {row.shelf for row in answer.rows} == {Shelf.SHOWN}
+
+
+async def test_the_calculator_of_a_cluster_begins_with_its_types() -> None:
+    shown = await page_of("/calculator", world_of(), query={"model": (MODEL,)})
+    rows = [shown.text.index(f"{gpu} \u00d7") for gpu in ("l4-24gb", "h100-sxm-80gb", "rtx-a6000-48gb")]
+    assert rows == sorted(rows)
+    assert shown.text.count("in this cluster") == 2
+    without_nodes = replace(world_of(chat()), fleet=None)
+    shown = await page_of("/calculator", without_nodes, query={"model": (MODEL,)})
+    assert shown.text.count("in this cluster") == 1
 
 
 def test_one_type_has_its_formulas_and_many_have_none() -> None:
@@ -236,17 +287,18 @@ def test_one_type_has_its_formulas_and_many_have_none() -> None:
     assert sum(step.size_bytes or 0 for step in one.detail.steps if step.label == "needed") > 0
     assert all_types.detail is None
     assert all_types.advice is not None
-    assert all_types.advice.startswith("Cheapest that fits: ")
+    assert all_types.advice.startswith("Cheapest that is common in servers: ")
 
 
 def test_nothing_is_computed_before_a_model_is_named() -> None:
     found = seen(gpu=GPU)
-    assert (found.answer, found.problem) == (None, None)
+    assert (found.answer, found.fault) == (None, None)
     assert found.form.gpus == (GPU,)
 
 
 async def test_the_console_shows_what_the_static_page_shows() -> None:
-    visit = cast("Visit", SimpleNamespace(path="/calculator", query={"model": (MODEL,), "gpu": (GPU,)}))
+    query = {"model": (MODEL,), "gpu": (GPU,)}
+    visit = cast("Visit", SimpleNamespace(path="/calculator", query=query, world=ClusterView()))
     found = await handler(visit)
     assert isinstance(found, ConsolePage)
     assert not found.is_live

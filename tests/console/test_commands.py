@@ -17,6 +17,7 @@ from plimsoll.console.pages.commands import what_if
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources import commands as module
 from plimsoll.console.sources.commands import AT_ONCE, Commands, Ran
+from plimsoll.console.views.faults import FieldFault
 from plimsoll.console.views.world import ClusterView
 from plimsoll.console.visit import ConsolePage
 from tests.support.console_pages import Saying, view_of, visit_of
@@ -171,7 +172,7 @@ async def test_a_read_only_console_asks_for_no_dry_run(allow: bool, expected: bo
     assert ("--no-dry-run" in arguments) is expected
     assert given == "kind: X"
     assert isinstance(page, ConsolePage)
-    assert page.values["problem"] == "odd"
+    assert page.values["fault"] == FieldFault("", "odd")
 
 
 async def test_too_many_changes_are_refused() -> None:

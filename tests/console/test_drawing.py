@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.console.drawing.bar import (
     DISC_ARM,
-    STRIP_LENGTH,
+    PERCENT,
     WIDTH_OF_NEED,
     WIDTH_OF_TERM,
     BarScale,
@@ -116,7 +116,7 @@ def test_a_hull_over_its_line_is_marked() -> None:
 
 def test_a_strip_is_as_long_as_its_share_of_the_largest_type() -> None:
     strip = strip_of(1, 2, 1, 8, "words")
-    assert (strip.ours, strip.others, strip.free) == (STRIP_LENGTH / 8, STRIP_LENGTH / 4, STRIP_LENGTH / 8)
+    assert (strip.ours, strip.others, strip.free) == (PERCENT / 8, PERCENT / 4, PERCENT / 8)
     assert strip_of(0, 0, 0, 0, "none").free == 0.0
 
 

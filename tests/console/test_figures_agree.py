@@ -63,8 +63,8 @@ async def test_the_deployments_page_has_the_figures_of_the_status() -> None:
         f"load line at {gib(estimate['budgetBytes'])} of {gib(estimate['usableBytes'])} GiB",
         f"{gib(estimate['budgetBytes'] - upper)} GiB spare",
         (
-            f"{estimate['kvCapacityTokens']:,} tokens ({estimate['kvCapacityLowTokens']:,} to "
-            f"{estimate['kvCapacityHighTokens']:,}); the load needs {estimate['kvNeededTokens']:,}"
+            f"{estimate['kvCapacityTokens']:,} tokens fit ({estimate['kvCapacityLowTokens']:,} to "
+            f"{estimate['kvCapacityHighTokens']:,} by the error band); the load needs {estimate['kvNeededTokens']:,}"
         ),
         "$0.42/h for all replicas, from catalog",
         "vLLM 0.32.0, 92 % utilization, 6 sequences, 2,048 tokens a step",

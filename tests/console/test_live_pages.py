@@ -218,7 +218,7 @@ async def listed(seen: ClusterView, live: LiveSource) -> str:
 async def test_the_list_has_both_gauges_and_marks_what_is_too_much() -> None:
     text = await listed(world(deployment()), source(Played()))
     assert re.search(r'<b class="bad"><span aria-hidden="true">▲</span> 90 %</b>', text)
-    assert '<td class="num">50 %</td>' in text
+    assert '<td class="num" data-label="batch now">50 %</td>' in text
 
 
 async def test_without_a_prometheus_the_list_says_unknown_and_no_zero() -> None:

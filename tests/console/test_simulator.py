@@ -25,6 +25,7 @@ from plimsoll.console.visit import ConsolePage, Tools, Visit
 from plimsoll.console.web import page_text
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.workload import PRESETS
+from tests.support.proposals import read_html
 
 MODEL, GPU = "meta-llama/Llama-3.1-8B-Instruct", "l4-24gb"
 ASKED = {"model": MODEL, "gpu": GPU, "rate": "1", "minutes": "15", "concurrency": "4", "context-length": "4096"}
@@ -110,7 +111,7 @@ async def test_every_event_and_every_figure_stands_as_text() -> None:
     last = document()["moments"][-1]
     assert f"{last['held_tokens']:,} / {last['hold_tokens']:,}" in text
     assert f"{document()['totals']['served']:,}" in text
-    assert '<td class="num">unknown</td>' in text  # no request has come at the beginning
+    assert '<td class="num" data-label="first token, ms">unknown</td>' in text  # no request has come at the beginning
 
 
 async def test_the_drawings_have_sentences_and_no_style_or_script() -> None:
@@ -132,17 +133,19 @@ async def test_presets_are_links_that_keep_the_model() -> None:
     for each in PRESETS:
         assert f"?model=meta-llama%2FLlama-3.1-8B-Instruct&amp;gpu={GPU}&amp;preset={each.name}" in text
     assert PRESETS[2].source.replace("'", "&#39;") in text
-    assert 'placeholder="14898"' in text
+    assert 'placeholder="14,898"' in text
 
 
 async def test_an_error_of_the_command_is_one_sentence() -> None:
     error = "error: requests-per-second: 500.0 cannot be used. Use 9.25 or less, or simulate fewer minutes.\n"
     text = await html(ASKED, Played(2, "", error))
-    assert "requests-per-second: 500.0 cannot be used. Use 9.25 or less" in text
+    assert text.count("Requests a second: 500.0 cannot be used. Use 9.25 or less") == 2  # above, and at its field
+    (marked,) = [each for each in read_html(text).all("input") if each.get("aria-invalid")]
+    assert (marked["name"], marked["aria-describedby"]) == ("rate", "e-rate")
     assert "The question" not in text
     usage = "Usage: plimsoll simulate [OPTIONS] MODEL\n\nError: Invalid value for '--seed': 'x' is not an integer.\n"
     text = await html(ASKED, Played(2, "", usage))
-    assert "is not an integer." in text
+    assert "Seed: &#39;x&#39; is not an integer." in text
     assert "Usage:" not in text
 
 

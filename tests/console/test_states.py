@@ -216,7 +216,8 @@ async def test_gauges_and_verdicts_of_a_deployments_page_have_words() -> None:
     assert "batch unknown" in seen.text
     assert "\u25cf serves" in seen.text
     assert row_of(body).is_behind is False
-    assert "seen; the fit is Sure" in seen.text
+    assert "Spec the operator has read the newest one (generation 1)" in seen.text
+    assert "Fit it fits, also with the whole error band" in seen.text
     assert "Why here, and not elsewhere" in seen.text
     body["metadata"]["generation"] = 2
     assert "The operator has not seen your last change yet" in (await deployment_page(body)).text
@@ -226,7 +227,7 @@ async def test_an_admins_figure_is_named_next_to_the_fit_that_it_makes() -> None
     body = chat()
     body["status"]["estimate"]["overrideBytes"] = 7 * GIB
     seen = (await deployment_page(body)).text
-    assert "the fit is Sure by an admin's figure, 7.0 GiB" in seen.replace("\u2019", "'")
+    assert "also with the whole error band, by an admin's figure: 7.0 GiB" in seen.replace("\u2019", "'")
 
 
 async def test_what_was_never_judged_is_not_called_without_a_place() -> None:
@@ -243,7 +244,7 @@ async def test_a_deployment_without_a_place_is_asked_why_nowhere() -> None:
     body = chat()
     del body["status"]["placement"]
     seen = (await deployment_page(body)).text
-    assert "Why nowhere" in seen
+    assert "Why it has no place" in seen
     assert "Why here" not in seen
 
 

@@ -105,7 +105,6 @@ from plimsoll.rebalance.state.memory import (
 from plimsoll.simulation.run import MANY_REPLICAS, MOST_REPLICAS, USUAL_SCRAPE_SECONDS
 from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
 from plimsoll.status.decisions import MOST_DECISIONS
-from plimsoll.status.rejected import DEAR
 from testbed.fleet import mixed_fleet
 from testbed.own_programs import SUITABLE
 from testbed.versions import FAMILIES
@@ -432,7 +431,6 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         ),
         lambda: f"it ends if the API server refuses them for {({60: 'a minute'})[PROMISE_SECONDS]}",
     ),
-    "docs/calculator.md": (lambda: f"Rows that cost more than {times(DEAR)} the cheapest",),
     "docs/console.md": (
         lambda: f"more than {SILENT_SECONDS:.0f} seconds ago, every page says that the operator is silent",
         lambda: f"With more than {NODES_AT_ONCE} nodes",

@@ -165,6 +165,8 @@ _ENTRIES: Final = (
     Entry(("--allow-approvals",), "Proposals can be answered in the console, under your name.", None,
           {"is_flag": True}),
     Entry(("--grafana-url",), "A Grafana with the chart's dashboard, to link to. Default: no links."),
+    Entry(("--logs-url",),
+          "A pod's logs, with {namespace}, {deployment} and {pod} in the address. Default: no links."),
     Entry(("--in-cluster",), "Serve many people, in a pod, behind a proxy that signs them in.", None,
           {"is_flag": True}),
     Entry(("--public-host", "public_hosts"), "In a cluster: a host name that browsers send."),

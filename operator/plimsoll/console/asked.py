@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from string import Formatter
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -54,6 +55,28 @@ def grafana_root(url: str | None) -> str | None:
         if parts.scheme in ("http", "https") and parts.netloc:
             return url.rstrip("/")
     raise InvalidInput("--grafana-url", url, "Write the address of Grafana, e.g. https://grafana.example.org.")
+
+
+_POD = {"namespace": "ml", "deployment": "chat", "pod": "chat-0"}
+
+
+def logs_template(url: str | None) -> str | None:
+    """Return the address of a pod's logs with its names to fill in; None if there is none.
+
+    Raises:
+        InvalidInput: it is no address of a web page, or asks for another name.
+    """
+    if not url:
+        return None
+    try:
+        names = {name for _, name, _, _ in Formatter().parse(url) if name is not None}
+        is_page = names <= _POD.keys() and grafana_root(url.format_map(_POD)) is not None
+    except (InvalidInput, ValueError):  # e.g. of a brace that nothing closes
+        is_page = False
+    if not is_page:
+        fix = "Write an address with {namespace}, {deployment} or {pod}, e.g. https://logs.example.org/?pod={pod}."
+        raise InvalidInput("--logs-url", url, fix)
+    return url
 
 
 def _lease(text: str) -> ObjectKey:

@@ -15,6 +15,7 @@ from plimsoll.cli.options import grouped, option
 from plimsoll.console.asked import (
     fallback_namespace,
     grafana_root,
+    logs_template,
     needing_extra,
     settings_from,
     with_shared_options,
@@ -70,6 +71,7 @@ def _flag(name: str) -> str:
 @option("--port", default=8765, show_default=True)
 @option("--allow-approvals")
 @option("--grafana-url")
+@option("--logs-url")
 @with_shared_options
 @with_cluster
 @_OPTIONS
@@ -77,6 +79,7 @@ def command(
     port: int,
     allow_approvals: bool,  # noqa: FBT001 - a flag of the command line
     grafana_url: str | None,
+    logs_url: str | None,
     namespaces: tuple[str, ...],
     prometheus_url: str | None,
     operator: str,
@@ -90,6 +93,7 @@ def command(
     settings = replace(
         settings_from(namespaces, prometheus_url, operator, kubeconfig, context),
         grafana_url=grafana_root(grafana_url),
+        logs_url=logs_template(logs_url),
         port=port,
         allow_approvals=allow_approvals,
     )

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from plimsoll import __version__
 from plimsoll.console.views import words
+from plimsoll.console.views.what_if_links import what_if_links
 from plimsoll.console.views.words import split_words
 
 _PACKAGE = files("plimsoll.console")
@@ -36,6 +37,7 @@ def environment() -> Environment:
         "count": words.count,
         "percent": words.percent,
         "dollars": words.dollars,
+        "separated": words.separated,
         "age": words.age,
         "clock": words.clock,
         "split": split_words,
@@ -45,6 +47,7 @@ def environment() -> Environment:
         "asset": asset,
         "release": __version__,
         "meaning": lambda word: meanings().get(word),
+        "what_if_links": what_if_links,
     }
     return made
 

@@ -82,7 +82,8 @@ Handler = Callable[[Visit], Awaitable[ConsolePage | Redirect]]
 class View:
     """One page: its path, its handler, and its word in the navigation; empty for pages that others link to.
 
-    A view that writes to the cluster exists only if approvals are allowed.
+    A view that writes to the cluster exists only if approvals are allowed. ``meanwhile`` gives the page without its
+    answer, for one whose answer may take long; ``progress`` says what is done until then.
     """
 
     path: str
@@ -90,3 +91,5 @@ class View:
     word: str = ""
     method: str = "GET"
     writes: bool = False
+    meanwhile: Callable[[Visit], ConsolePage] | None = None
+    progress: str = ""

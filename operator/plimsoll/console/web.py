@@ -9,10 +9,11 @@ from functools import partial
 from aiohttp import web
 
 from plimsoll.console.guards import InCluster, Local, guard
-from plimsoll.console.guards.errors import ConsoleRefusal
+from plimsoll.console.guards.errors import REFUSAL_OF, ConsoleRefusal
 from plimsoll.console.guards.posts import LARGEST_FORM
 from plimsoll.console.pages.live import known_pressures
 from plimsoll.console.pages.routes import PAGES
+from plimsoll.console.parts import in_parts
 from plimsoll.console.rendering import STATIC, asset, rendered
 from plimsoll.console.sessions import Session, Sessions
 from plimsoll.console.settings import ConsoleSettings
@@ -28,12 +29,14 @@ _MENU = [(view.path, view.word) for view in PAGES if view.word]
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
-def make_app(sessions: Sessions, settings: ConsoleSettings, guards: Local | InCluster) -> web.Application:
-    """Return the application. ``guards`` say who may ask for what."""
+def make_app(
+    sessions: Sessions, settings: ConsoleSettings, guards: Local | InCluster, tools: Tools | None = None
+) -> web.Application:
+    """Return the application. ``guards`` say who may ask for what; ``tools`` are made from the settings by default."""
     app = web.Application(client_max_size=LARGEST_FORM)
     guard(app, guards, lambda request, refusal: error_text(request.path, refusal))
     app[OPEN] = OpenStreams()
-    tools = Tools(settings, live=live_source(settings.prometheus_url or ""))
+    tools = tools or Tools(settings, live=live_source(settings.prometheus_url or ""))
     app.cleanup_ctx.append(_reading(sessions, tools))
     app.on_shutdown.append(_end_streams)
     for view in (each for each in PAGES if settings.allow_approvals or not each.writes):
@@ -77,10 +80,30 @@ async def _static(request: web.Request) -> web.Response:
 
 async def _answer(request: web.Request, view: View, sessions: Sessions, tools: Tools) -> web.StreamResponse:
     visit = await _visit(request, await sessions.of(request), tools)
+    if view.meanwhile is not None:
+        return await _in_parts(request, view, view.meanwhile, visit)
     found = await view.handler(visit)
     if isinstance(found, Redirect):
         raise web.HTTPSeeOther(found.to)
     return web.Response(text=page_text(found, visit, request.path_qs), status=found.status, content_type="text/html")
+
+
+async def _in_parts(
+    request: web.Request, view: View, meanwhile: Callable[[Visit], ConsolePage], visit: Visit
+) -> web.StreamResponse:
+    """Answer with a page whose answer may take long."""
+
+    async def whole() -> str:
+        found = await view.handler(visit)
+        assert isinstance(found, ConsolePage)  # noqa: S101 - only an answer to a proposal leads elsewhere
+        return page_text(found, visit, request.path_qs)
+
+    def refused(error: Exception) -> str:
+        return rendered("refused.html", refusal=request[REFUSAL_OF](error))
+
+    return await in_parts(
+        request, whole(), lambda: page_text(meanwhile(visit), visit, request.path_qs), view.progress, refused
+    )
 
 
 async def _visit(request: web.Request, session: Session, tools: Tools) -> Visit:

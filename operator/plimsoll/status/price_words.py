@@ -19,8 +19,8 @@ Figures = Mapping[str, int | str]
 
 
 _PAID: Mapping[str, str] = {
-    Billing.OWNED.value: "; half of it counts, as fleet.billing is owned",
-    Billing.ASSUMED_OWNED.value: "; half of it counts, as nothing is known that removes idle nodes",
+    Billing.OWNED.value: "; placement counts half of it, because fleet.billing is owned",
+    Billing.ASSUMED_OWNED.value: "; placement counts half of it, because nothing here is known to remove idle nodes",
 }
 
 

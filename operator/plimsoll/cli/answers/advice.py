@@ -24,6 +24,8 @@ class Advice(StrEnum):
     """The lowest price an hour of all that fit."""
     CHEAPEST_IN_SERVERS = "CheapestInServers"
     """The same without cards that few sellers put into servers, if the cheapest is one of these."""
+    CHEAPEST_OWNED = "CheapestOwned"
+    """The lowest price an hour of the GPU types that the cluster has."""
     FASTEST = "Fastest"
     """The fewest milliseconds a token, for at most :data:`MOST_TIMES` times that price."""
 
@@ -40,6 +42,9 @@ def advice(request: Request, rows: Sequence[AnswerRow]) -> Mapping[Advice, Answe
 
 def _picked(rows: Sequence[AnswerRow]) -> Iterator[tuple[Advice, AnswerRow]]:
     cheapest = min(rows, key=_dollars)
+    owned = [row for row in rows if row.is_owned]
+    if owned:
+        yield Advice.CHEAPEST_OWNED, min(owned, key=_dollars)
     yield Advice.CHEAPEST, cheapest
     usual = [row for row in rows if row.gpu.family not in RARE_IN_SERVERS] or rows
     first = min(usual, key=_dollars)
@@ -55,15 +60,21 @@ def advice_sentence(request: Request, rows: Sequence[AnswerRow]) -> str:
     found = advice(request, rows)
     if not found:
         return _nothing(rows)
-    sure = found[Advice.CHEAPEST].fit is Fit.SURE
-    parts = [f"Cheapest that fits{'' if sure else ', but only probably'}: {_words(found[Advice.CHEAPEST])}"]
-    if Advice.CHEAPEST_IN_SERVERS in found:
-        parts.append(f"cheapest that is common in servers: {_words(found[Advice.CHEAPEST_IN_SERVERS])}")
-    first = found.get(Advice.CHEAPEST_IN_SERVERS, found[Advice.CHEAPEST])
+    cheapest, in_servers = found[Advice.CHEAPEST], found.get(Advice.CHEAPEST_IN_SERVERS)
+    only = "" if cheapest.fit is Fit.SURE else ", but only probably"
+    first = cheapest if in_servers is None else in_servers
+    which = "fits" if first is cheapest else "is common in servers"
+    parts = [f"Cheapest that {which}{only}: {_words(first)}"]
+    if Advice.CHEAPEST_OWNED in found:
+        owned = found[Advice.CHEAPEST_OWNED]
+        parts = [f"Cheapest that this cluster has{only}: {_words(owned)}"]
+        parts += [] if owned is first else [f"cheapest that {which}: {_words(first)}"]
     if Advice.FASTEST in found:
         limit = f"fastest under ${MOST_TIMES * _dollars(first):.2f}/h"
         quick = found[Advice.FASTEST]
         parts.append(f"{limit}: {'the same' if quick is first else _words(quick)}")
+    if first is not cheapest:
+        parts.append(f"cheaper, in few servers: {_words(cheapest)}")
     return f"{'; '.join(parts)}."
 
 

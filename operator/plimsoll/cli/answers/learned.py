@@ -33,7 +33,8 @@ def learned_answers(question: EstimateQuestion, teachers: Teachers) -> tuple[Est
     request = taught_request(question.request, lessons)
     found = answers(request, question.gpus, question.split, question.share)
     notes = (*question.notes, *lessons.notes, *_notes(request, found, lessons.taught))
-    return replace(question, request=request, notes=notes), found
+    owned = frozenset(each.kind.gpu_type for each in lessons.taught if each.key is not None)
+    return replace(question, request=request, notes=notes, owned=owned), found
 
 
 def taught_request(request: Request, lessons: Lessons, *, as_operator: bool = False) -> Request:

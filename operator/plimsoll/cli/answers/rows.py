@@ -1,18 +1,19 @@
-"""The answers of ``plimsoll estimate`` in the order of a reader: what fits first, the cheapest of it first.
+"""The answers of ``plimsoll estimate`` in the order of a reader: what fits first, and of it what one has or can get.
 
 All that ``plimsoll estimate`` answers to one question, before anything of it is printed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import IntEnum
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.questions.asked import EstimateQuestion
 from plimsoll.cli.questions.types import left_out
-from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS, GpuType
 from plimsoll.domain.decisions.latency import Performance
 from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
 from plimsoll.domain.requests.serving import Request
@@ -22,7 +23,20 @@ from plimsoll.placement.options.sizing import Sized
 from plimsoll.placement.options.speed import missed, speed_of
 from plimsoll.placement.options.verdicts import NO_PRICE, Preference, preference
 
-_ORDER = (Fit.SURE, Fit.PROBABLE, Fit.NO)
+_ORDER = (Fit.SURE, Fit.PROBABLE)
+
+
+class Standing(IntEnum):
+    """How near a GPU type is to whoever asks, the nearest first."""
+
+    OWN = 0
+    """The cluster has it."""
+    IN_SERVERS = 1
+    """Its family is common in servers, and its price is known."""
+    RARE = 2
+    """It is of a family for games or devices, which few sellers put into servers."""
+    UNPRICED = 3
+    """Nobody is known to sell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +44,19 @@ class AnswerRow:
     """One answer with US dollars an hour for one replica, and the replica's speed at the declared load.
 
     ``price`` is None if the type has no price, or if no engine would start. ``speed`` is None if it does not
-    fit, or if the performance model does not cover it.
+    fit, or if the performance model does not cover it. ``is_owned`` says that the cluster has the type.
     """
 
     gpu: GpuType
     answer: Sized | Rejection
     price: Decimal | None
     speed: Performance | None
+    is_owned: bool = False
+
+    @property
+    def standing(self) -> Standing:
+        """How near the type is to whoever asks."""
+        return _standing(self.gpu, is_owned=self.is_owned)
 
     @property
     def fit(self) -> Fit:
@@ -51,33 +71,58 @@ class AnswerRow:
         return request.slo is None or not missed(request.slo, self.speed)
 
 
-def rows_of(request: Request, answers: Iterable[Sized | Rejection]) -> tuple[AnswerRow, ...]:
-    """Return the answers in order.
+def _standing(gpu: GpuType, *, is_owned: bool) -> Standing:
+    if is_owned:
+        return Standing.OWN
+    if gpu.price is None:
+        return Standing.UNPRICED
+    return Standing.RARE if gpu.family in RARE_IN_SERVERS else Standing.IN_SERVERS
 
-    What fits for sure is first, what fits probably second: by price, types without one last, as placement prefers them.
-    What does not fit follows, the nearest first, and then types without any estimate, by name.
+
+def types_in_order(types: Iterable[GpuType], owned: Collection[str] = ()) -> tuple[GpuType, ...]:
+    """Return GPU types as a list to choose from has them: in the order of the answers, by name, slices last."""
+
+    def place(gpu: GpuType) -> tuple[bool, Standing, str]:
+        is_owned = gpu.name in owned
+        return gpu.is_slice and not is_owned, _standing(gpu, is_owned=is_owned), gpu.name
+
+    return tuple(sorted(types, key=place))
+
+
+def rows_of(
+    request: Request, answers: Iterable[Sized | Rejection], owned: Collection[str] = ()
+) -> tuple[AnswerRow, ...]:
+    """Return the answers in order. ``owned`` are the names of the GPU types that the cluster has.
+
+    What fits is first: the cluster's own types, then those common in servers, then all others, and types without a
+    price last. Of each of these, what fits for sure comes before what fits probably, both by price as placement prefers
+    them. What does not fit follows in the same groups, the nearest first, and then types without any estimate, by name.
     """
     types = {gpu.name: gpu for gpu in load_gpu_types()}
-    rows = [_row(request, types, answer) for answer in answers]
+    rows = [_row(request, types, answer, owned) for answer in answers]
     return tuple(sorted(rows, key=_key))
 
 
-def _row(request: Request, types: Mapping[str, GpuType], answer: Sized | Rejection) -> AnswerRow:
+def _row(
+    request: Request, types: Mapping[str, GpuType], answer: Sized | Rejection, owned: Collection[str]
+) -> AnswerRow:
     if isinstance(answer, Rejection):
-        return AnswerRow(types[answer.gpu_type], answer, None, None)
+        return AnswerRow(types[answer.gpu_type], answer, None, None, answer.gpu_type in owned)
     gpu, split = answer.gpu, answer.split
     served = engine_of(request.engine.name).served_on(request, gpu)
     speed = None if answer.figures.fit is Fit.NO else speed_of(served, gpu, split, answer.settings)
-    return AnswerRow(gpu, answer, hourly_price(gpu, split), speed)
+    return AnswerRow(gpu, answer, hourly_price(gpu, split), speed, gpu.name in owned)
 
 
-def _key(row: AnswerRow) -> tuple[int, int, Preference]:
-    """Return the place of the fit, the bytes that are missing if it does not fit, and the preference."""
+def _key(row: AnswerRow) -> tuple[int, Standing, int, int, Preference]:
+    """Return the place in the order: part of the table, standing, fit, missing bytes, and preference."""
     if isinstance(row.answer, Rejection):
-        return len(_ORDER), 0, (NO_PRICE, 0, 0, 0, row.gpu.name)
+        return 2, Standing.OWN, 0, 0, (NO_PRICE, 0, 0, 0, row.gpu.name)
     figures = row.answer.figures
-    missing = figures.needed_bytes - figures.budget_bytes if row.fit is Fit.NO else 0
-    return _ORDER.index(row.fit), missing, preference(row.gpu, row.answer.split, row.price)
+    preferred = preference(row.gpu, row.answer.split, row.price)
+    if row.fit is Fit.NO:
+        return 1, row.standing, 0, figures.needed_bytes - figures.budget_bytes, preferred
+    return 0, row.standing, _ORDER.index(row.fit), 0, preferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +162,7 @@ def answered(
     # Without --gpu all types are checked: those that the manifest excludes would hide the others.
     kept, words = (found, ()) if gpus else left_out(question.request, found)
     excluded = [each for each in found if each not in kept]
+    request, owned = question.request, question.owned
     return AnsweredQuestion(
-        question, rows_of(question.request, kept), rows_of(question.request, excluded), split, tuple(words)
+        question, rows_of(request, kept, owned), rows_of(request, excluded, owned), split, tuple(words)
     )

@@ -22,6 +22,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.failed_moves import settings_words
 from plimsoll.placement.explain import place_words
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
+from plimsoll.status.found_words import found_words
 from plimsoll.status.places import LIMITS, split_of
 from plimsoll.status.reading import record_of, whole_status
 from plimsoll.status.severity import state_of
@@ -94,8 +95,8 @@ def _rejected(refusal: RejectedProposalStatus) -> str:
 
 def _decided(entry: DecisionStatus) -> str:
     before = "" if entry.replaced is None else f" instead of {entry.replaced}"
-    gap = "" if entry.gap_permille is None else f", at most {entry.gap_permille / 10:.1f} % above the best plan"
-    found = "" if entry.solver is None else f" (found {'' if entry.solver == 'in turn' else 'by '}{entry.solver}{gap})"
+    words = found_words(entry.solver, entry.gap_permille)
+    found = f" ({words})" if words else ""
     return f"Decision {entry.id} at {entry.at}: {entry.placed or 'no replicas'}{before}{found}."
 
 

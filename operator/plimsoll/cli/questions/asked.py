@@ -46,6 +46,7 @@ class EstimateQuestion:
     ``share`` is the exact part of a GPU that the engine may use; None if the request's whole percentage is exact.
     ``command`` is what was read of a command line, for ``-o json``; None if the question is not about one.
     ``gpus`` are the GPU types that it is restricted to, empty for all; ``split`` is its split, None for any.
+    ``owned`` are the GPU types that the cluster of whoever asks has; empty if no cluster is asked.
     """
 
     request: Request
@@ -54,3 +55,4 @@ class EstimateQuestion:
     command: Mapping[str, Any] | None = None
     gpus: tuple[str, ...] = ()
     split: Split | None = None
+    owned: frozenset[str] = frozenset()

@@ -221,12 +221,32 @@ def sentence_of(figures: Figures, live: float | None = None) -> str:
     return f"{need}; {line}; {rest}{used}"
 
 
-STRIP_LENGTH = 420.0
+PERCENT = 100.0
+"""The length of the scale of drawings that are as wide as their place: their units are percent of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnMemory:
+    """The memory of one GPU twice: a large drawing with words, and a bar without for narrow screens."""
+
+    large: Bar
+    small: Bar
+
+
+def drawn_memory(figures: Figures, length: float, live: float | None = None) -> DrawnMemory:
+    """Return the drawings of one GPU alone, the large one on a scale of this length.
+
+    ``live`` is the used share of the KV cache (0 to 1); None if it is not known.
+    """
+    sizes = (figures.usable, figures.upper)
+    return DrawnMemory(
+        bar_of(figures, common_scale(sizes, length), live), bar_of(figures, common_scale(sizes, PERCENT), live)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class BarStrip:
-    """Lengths in picture units, in the order of the drawing, and everything in words."""
+    """Lengths in percent of the drawing's width, in the order of the drawing, and everything in words."""
 
     ours: float
     others: float
@@ -238,6 +258,6 @@ def strip_of(ours: int, others: int, free: int, most: int, sentence: str) -> Bar
     """Return the strip on a scale on which ``most`` GPUs have the whole length."""
 
     def length(gpus: int) -> float:
-        return round(gpus / most * STRIP_LENGTH, 2) if most else 0.0
+        return round(gpus / most * PERCENT, 2) if most else 0.0
 
     return BarStrip(length(ours), length(others), length(free), sentence)

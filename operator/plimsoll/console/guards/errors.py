@@ -50,6 +50,10 @@ HIDDEN = "[hidden]"
 _FIRST_ERROR = 400
 
 
+REFUSAL_OF: web.RequestKey[Callable[[Exception], ConsoleRefusal]] = web.RequestKey("refusal_of")
+"""Says what an error of this request is to its person, and writes a defect to the log."""
+
+
 def plain_page(_: web.Request, refusal: ConsoleRefusal) -> str:
     """Return a page that needs no other file."""
     return (
@@ -69,6 +73,7 @@ def answering_errors(draw: Draw, secrets_of: Callable[[web.Request], Iterable[st
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        request[REFUSAL_OF] = lambda error: explained(error) or failed(request, error, secrets_of(request))
         try:
             return await handler(request)
         except web.HTTPException as answer:
@@ -76,7 +81,7 @@ def answering_errors(draw: Draw, secrets_of: Callable[[web.Request], Iterable[st
                 raise
             return answered(request, of_http(answer), draw)
         except Exception as error:  # noqa: BLE001 - a traceback is for the log, never for the browser
-            return answered(request, explained(error) or failed(request, error, secrets_of(request)), draw)
+            return answered(request, request[REFUSAL_OF](error), draw)
 
     return guard
 

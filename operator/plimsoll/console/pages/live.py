@@ -9,7 +9,6 @@ from typing import Any
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console.drawing.heat_map import LoadStep, key_of, mark_key
 from plimsoll.console.views import deployments as listed
-from plimsoll.console.views.deployment.candidates import BAR_LENGTH
 from plimsoll.console.views.deployment.page import BIG_LENGTH, deployment_of
 from plimsoll.console.views.fleet import FleetMap, fleet_of, lines_of_totals
 from plimsoll.console.views.load.live_use import Asked, LiveUse, notice_of, uses_of
@@ -22,6 +21,7 @@ from plimsoll.console.views.load.pressure import (
     matching,
     pods_of,
     pressure_row,
+    sorts_of,
     span_choices,
     span_word,
     worst_first,
@@ -30,6 +30,7 @@ from plimsoll.console.views.paging import is_key, part_of
 from plimsoll.console.views.proposals.inbox import groups_of, inbox_of, open_proposals_of
 from plimsoll.console.views.proposals.page import costs_by_proposal
 from plimsoll.console.views.rows import DeploymentRow, row_of
+from plimsoll.console.views.sorting import sorted_items
 from plimsoll.console.views.states import Pressures, pressures_of, summary_of
 from plimsoll.console.views.words import age
 from plimsoll.console.views.world import GapKind
@@ -127,10 +128,10 @@ def _shown(found: FleetMap) -> set[Any]:
 
 
 async def deployments(visit: Visit) -> ConsolePage:
-    """The list of deployments, worst first, with their live use."""
+    """The list of deployments, worst first or as asked, with their live use."""
     live = await live_uses(visit, visit.world.rows.values())
-    found = listed.deployments_of(visit.world, visit.path, visit.query, live.pressures())
-    values = {"found": found, "length": listed.BAR_LENGTH, "loads": live.gauges(), "notice": live.notice}
+    found = listed.deployments_of(visit.world, visit.path, visit.query, live.uses, live.pressures())
+    values = {"found": found, "loads": live.gauges(), "notice": live.notice}
     return ConsolePage("deployments.html", "Deployments", values)
 
 
@@ -147,14 +148,15 @@ async def deployment(visit: Visit) -> ConsolePage:
     row = row_of(body)
     live = await live_uses(visit, [row])
     proposals = open_proposals_of(visit.world, key, visit.now)
-    use = live.uses[key]
+    use, settings = live.uses[key], visit.tools.settings
     past = await visit.tools.live.over_time(pods_of(live.asked, [key]), USUAL)
     values = {
         "found": deployment_of(
             body,
             visit.world,
             use.share_now(visit.now),
-            grafana_url=visit.tools.settings.grafana_url,
+            grafana_url=settings.grafana_url,
+            logs_url=settings.logs_url,
             pressures=live.pressures(),
         ),
         "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
@@ -163,7 +165,6 @@ async def deployment(visit: Visit) -> ConsolePage:
         "proposals": proposals,
         "costs": costs_by_proposal(visit.world, proposals),
         "big": BIG_LENGTH,
-        "length": BAR_LENGTH,
     }
     return ConsolePage("deployment.html", key.name, values)
 
@@ -174,10 +175,12 @@ async def pressure(visit: Visit) -> ConsolePage:
     span = SPANS[word]
     rows = {row.key: row for row in matching(visit.world.rows.values(), search)}
     live = await live_uses(visit, rows.values())
-    part = part_of(worst_first(live.uses, visit.now), visit.path, visit.query)
+    order = sorted_items(worst_first(live.uses, visit.now), sorts_of(live.uses), visit.path, visit.query)
+    part = part_of(order.items, visit.path, visit.query)
     past = await visit.tools.live.over_time(pods_of(live.asked, part.items), span)
     values = {
         "part": part,
+        "order": order,
         "lines": [
             pressure_row(key, live.asked[key], live.uses[key], past, visit.now, rows[key].live) for key in part.items
         ],
@@ -185,7 +188,7 @@ async def pressure(visit: Visit) -> ConsolePage:
         "pods_gap": visit.world.gap_of("pods"),
         "search": search,
         "span": word,
-        "spans": span_choices(word, search, visit.path),
+        "spans": span_choices(word, visit.query, visit.path),
         "shown": SPAN_WORDS[word],
         "column": age(span.step),
         "steps": [(step, key_of(step)) for step in sorted(LoadStep, key=lambda each: (each == 0, each))],

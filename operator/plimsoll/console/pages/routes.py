@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from plimsoll.console.pages.commands import simulator, what_if
+from plimsoll.console.pages.commands import simulator, simulator_form, what_if, what_if_form
 from plimsoll.console.pages.live import deployment, deployments, fleet, inbox, pressure
-from plimsoll.console.pages.plain import accuracy, calculator, words
+from plimsoll.console.pages.plain import accuracy, calculator, changes, words
 from plimsoll.console.pages.proposal import answer, proposal
+from plimsoll.console.sources.commands import RUN_SECONDS
 from plimsoll.console.visit import View
+
+_FOLLOWS = f"The answer follows here; it is given up after {RUN_SECONDS:.0f} s."
+PLANS = f"The whole cluster is planned without and with your question. {_FOLLOWS}"
+SIMULATES = f"The load is simulated. {_FOLLOWS}"
+"""What the pages say that wait for a command."""
 
 PAGES = (
     View("/", inbox, "Inbox"),
@@ -15,11 +21,12 @@ PAGES = (
     View("/deployments/{namespace}/{name}", deployment),
     View("/proposals/{namespace}/{name}", proposal),
     View("/proposals/{namespace}/{name}/answer", answer, method="POST", writes=True),
+    View("/changes", changes, "Changes"),
     View("/pressure", pressure, "Pressure"),
     View("/calculator", calculator, "Calculator"),
-    View("/what-if", what_if, "What if"),
-    View("/what-if", what_if, method="POST"),
-    View("/simulator", simulator, "Simulator"),
+    View("/what-if", what_if, "What if", meanwhile=what_if_form, progress=PLANS),
+    View("/what-if", what_if, method="POST", meanwhile=what_if_form, progress=PLANS),
+    View("/simulator", simulator, "Simulator", meanwhile=simulator_form, progress=SIMULATES),
     View("/accuracy", accuracy, "Accuracy"),
     View("/words", words),
 )

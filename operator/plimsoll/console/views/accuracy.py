@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import groupby
 
 from plimsoll.console.views.rows import DeploymentRow, ObservedRow, PoolRow, ProvedTooSmall
+from plimsoll.console.views.sorting import SortColumn
 from plimsoll.console.views.words import UNKNOWN, count, gib, split_words
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
@@ -87,6 +88,11 @@ class AccuracyGroup:
         return max((each for each in self.comparisons if each.permille is not None), key=_distance, default=None)
 
     @property
+    def largest(self) -> int | None:
+        """How far the worst error is from 0, in thousandths; None if no error is known."""
+        return None if self.worst is None else _distance(self.worst)
+
+    @property
     def too_small(self) -> tuple[Comparison, ...]:
         """The starts that ran out of memory: the engine got no KV cache at all."""
         return tuple(each for each in self.comparisons if each.reported is None)
@@ -95,6 +101,17 @@ class AccuracyGroup:
     def is_off(self) -> bool:
         """Whether more was promised than an engine has, by more than a close error."""
         return bool(self.too_small) or any(error > CLOSE_PERMILLE for error in self.errors)
+
+
+SORTS: tuple[SortColumn[AccuracyGroup], ...] = (
+    SortColumn("model", "Model", lambda group: group.model),
+    SortColumn("gpu", "GPU type", lambda group: group.gpu_type),
+    SortColumn("count", "Count", lambda group: len(group.comparisons), is_falling=True),
+    SortColumn(
+        "worst", "Worst", lambda group: None if group.worst is None else _distance(group.worst), is_falling=True
+    ),
+)
+"""The columns that the groups can be sorted by. They come worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +177,7 @@ def _distance(each: Comparison) -> int:
 
 
 def _worst_first(group: AccuracyGroup) -> tuple[int, int, tuple[str, str, Measure]]:
-    worst = 0 if group.worst is None else _distance(group.worst)
-    return (-len(group.too_small), -worst, (group.model, group.gpu_type, group.measure))
+    return (-len(group.too_small), -(group.largest or 0), (group.model, group.gpu_type, group.measure))
 
 
 def _answer(groups: Sequence[AccuracyGroup], small: Sequence[object]) -> tuple[str, bool | None]:

@@ -14,6 +14,7 @@ from plimsoll.console.drawing.bar import BarScale, BarStrip, common_scale, strip
 from plimsoll.console.drawing.hulls import Held, Hulls, hulls_of
 from plimsoll.console.views.paging import ListPage, Query, first_of, has_words, part_of
 from plimsoll.console.views.rows import DeploymentRow
+from plimsoll.console.views.sorting import SortColumn, SortedItems, sorted_items
 from plimsoll.console.views.states import NOT_KNOWN, Pressures, StateMark, mark_of
 from plimsoll.console.views.words import count
 from plimsoll.console.views.world import ClusterView, PodRow
@@ -74,12 +75,22 @@ class TypeStrip:
 
 @dataclass(frozen=True, slots=True)
 class FleetMap:
-    """The map. ``part`` has the nodes of this page; None if only the strips are shown."""
+    """The map. ``part`` has the nodes of this page; None if only the strips are shown. ``order`` has all that match."""
 
     strips: tuple[TypeStrip, ...]
     part: ListPage[NodeCard] | None
     chosen: str
     search: str
+    order: SortedItems[GpuNode]
+
+
+NODE_SORTS: tuple[SortColumn[GpuNode], ...] = (
+    SortColumn("name", "name", lambda node: node.name),
+    SortColumn("free", "free GPUs", lambda node: node.free, is_falling=True),
+    SortColumn("gpu", "GPU type", lambda node: node.gpu.name),
+    SortColumn("memory", "memory of a GPU", lambda node: node.gpu.usable_bytes, is_falling=True),
+)
+"""What nodes can be sorted by."""
 
 
 def fleet_of(
@@ -100,12 +111,13 @@ def fleet_of(
     by_node = _pods_by_node(world.pods)
     strips = tuple(_strips(world, fleet.nodes, by_node))
     if not (chosen or search) and len(nodes) > NODES_AT_ONCE:
-        return FleetMap(strips, None, chosen, search)
+        return FleetMap(strips, None, chosen, search, sorted_items(nodes, NODE_SORTS, path, query))
     scale = common_scale((node.gpu.usable_bytes for node in nodes), HULL_LENGTH)
-    part = part_of(nodes, path, query, NODES_AT_ONCE)
+    order = sorted_items(nodes, NODE_SORTS, path, query)
+    part = part_of(order.items, path, query, NODES_AT_ONCE)
     cards = tuple(_card(world, node, by_node, scale, live, pressures) for node in part.items)
     shown = ListPage(cards, part.total, part.number, part.pages, part.previous, part.following)
-    return FleetMap(strips, shown, chosen, search)
+    return FleetMap(strips, shown, chosen, search, order)
 
 
 def strips_of(world: ClusterView) -> tuple[TypeStrip, ...]:
@@ -190,7 +202,7 @@ def _holder(
         return GpuHolder(letter, gpus, key, len(pods))
     figures = row.figures
     over = f"{-figures.spare / GIB:.1f}" if figures.spare < 0 else ""
-    words = f"{figures.upper / GIB:.1f} of {figures.budget / GIB:.1f} GiB"
+    words = f"needs {figures.upper / GIB:.1f}, line {figures.budget / GIB:.1f} GiB"
     return GpuHolder(letter, gpus, key, len(pods), words, mark_of(row, pressures), over)
 
 

@@ -67,7 +67,7 @@ def freshness_of(world: ClusterView, now: float) -> Sign:
     old = age(now - world.heard)
     if world.is_stale or now - world.heard > STALE_SECONDS:
         return Sign("\u25cb", f"last state, {old} old", "stale")
-    return Sign("\u25cf", f"live, {old} old", "live")
+    return Sign("\u25cf", "live", "live")
 
 
 def _banners(world: ClusterView, now: float) -> Iterator[Banner]:

@@ -34,21 +34,30 @@ class ListPage(Generic[T]):
     following: str
 
 
+_PAGE = "page"
+
+
+def address_of(path: str, query: Query, changed: Mapping[str, str]) -> str:
+    """Return the address of a page with some parameters changed. Another order or filter begins at its first page."""
+    gone = {_PAGE, *changed}
+    kept = [(key, value) for key, values in query.items() if key not in gone for value in values if value]
+    return f"{path}?{urlencode([*kept, *changed.items()])}"
+
+
 def part_of(items: Sequence[T], path: str, query: Query, size: int = PAGE_SIZE) -> ListPage[T]:
     """Return the page that ``query['page']`` names, counted from 1. A number beyond the end is the last page."""
     pages = max(1, -(-len(items) // size))
     number = min(pages, max(1, _number(query)))
 
     def address(other: int) -> str:
-        kept = [(key, value) for key, values in query.items() if key != "page" for value in values]
-        return f"{path}?{urlencode([*kept, ('page', other)])}" if 1 <= other <= pages else ""
+        return address_of(path, query, {_PAGE: str(other)}) if 1 <= other <= pages else ""
 
     start = (number - 1) * size
     return ListPage(items[start : start + size], len(items), number, pages, address(number - 1), address(number + 1))
 
 
 def _number(query: Query) -> int:
-    text = (query.get("page") or ("1",))[0]
+    text = (query.get(_PAGE) or ("1",))[0]
     return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 1  # noqa: PLR2004 - far beyond any list
 
 

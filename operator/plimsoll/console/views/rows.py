@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +74,24 @@ class LiveRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DecidedRow:
+    """A decision about the pools: when in POSIX seconds, and the pools from then on and before, in words."""
+
+    at: float
+    placed: str
+    replaced: str
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRow:
+    """A change that the live loop made: when in POSIX seconds, its kind, and its reason."""
+
+    at: float
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentRow:
     """An InferenceDeployment in short.
 
@@ -105,6 +123,8 @@ class DeploymentRow:
     max_sequences: int | None = None
     too_small: tuple[ProvedTooSmall, ...] = ()
     complaints: tuple[str, ...] = ()
+    decided: tuple[DecidedRow, ...] = ()
+    made: tuple[MadeRow, ...] = ()
 
     @property
     def ready(self) -> Sign | None:
@@ -154,7 +174,23 @@ def row_of(body: Body) -> DeploymentRow:
             ProvedTooSmall(each.gpu_type, split_of(each), each.kv_tokens) for each in status.too_small or ()
         ),
         complaints=record.complaints,
+        decided=tuple(_decided(status)),
+        made=tuple(_made(status)),
     )
+
+
+def _decided(status: InferenceDeploymentStatus) -> Iterator[DecidedRow]:
+    for each in status.decisions or ():
+        at = from_rfc3339(each.at)
+        if at is not None:
+            yield DecidedRow(at, each.placed, each.replaced or "")
+
+
+def _made(status: InferenceDeploymentStatus) -> Iterator[MadeRow]:
+    for each in (() if status.rebalancing is None else status.rebalancing.changes) or ():
+        at = from_rfc3339(each.at)
+        if at is not None:
+            yield MadeRow(at, each.kind, each.reason or "")
 
 
 def _model_name(body: Body) -> str:

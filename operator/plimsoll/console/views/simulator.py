@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from plimsoll.console.drawing.timeline import Axis, Curve, area, line, steps
+from plimsoll.console.views.faults import FieldName
 from plimsoll.console.views.words import UNKNOWN, Fact, count, gib, percent
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import Mode
@@ -76,6 +77,27 @@ FIELDS = (
 
 MODES = tuple(each.value for each in Mode)
 
+GROUPS = (
+    ("Requests", ("rate", "prompt", "output", "spread", "shared")),
+    ("Bursts", ("burst", "burst_seconds", "burst_every")),
+    ("Replicas", ("tp", "context-length", "concurrency", "replicas", "min", "max", "startup")),
+    ("The run", ("minutes", "patience", "seed")),
+)
+"""The fields in groups, by their names."""
+
+_IN_SPECS = {"contextLength": "context-length", "minReplicas": "min", "maxReplicas": "max", "tensorParallel": "tp"}
+"""What messages call some fields."""
+
+_LABELS = {each.name: FieldName(each.name, each.words) for each in FIELDS}
+
+NAMES: Mapping[str, FieldName] = {
+    "model": FieldName("model", "Model"),
+    "gpu": FieldName("gpu", "GPU type"),
+    **{each.option.removeprefix("--"): _LABELS[each.name] for each in FIELDS},
+    **{each: _LABELS[name] for each, name in _IN_SPECS.items()},
+}
+"""The fields by what the command's messages call them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Input:
@@ -103,7 +125,7 @@ class SimulatorForm:
     gpu: str
     mode: str
     preset: Preset
-    inputs: tuple[Input, ...]
+    groups: tuple[tuple[str, tuple[Input, ...]], ...]
     choices: tuple[PresetLink, ...]
     arguments: tuple[str, ...]
 
@@ -113,17 +135,18 @@ def form_of(path: str, first: Callable[[str], str]) -> SimulatorForm:
     model, gpu = first("model"), first("gpu")
     preset = next((each for each in PRESETS if each.name == first("preset")), PRESETS[0])
     mode = first("mode") if first("mode") in MODES else Mode.AUTO.value
-    inputs = tuple(Input(each, first(each.name), _plain(each.usual(preset))) for each in FIELDS)
+    inputs = {each.name: Input(each, first(each.name), _plain(each.usual(preset))) for each in FIELDS}
+    groups = tuple((title, tuple(inputs[name] for name in names)) for title, names in GROUPS)
     kept = {name: value for name, value in (("model", model), ("gpu", gpu)) if value}
     choices = tuple(
         PresetLink(each, f"{path}?{urlencode({**kept, 'preset': each.name})}", each is preset) for each in PRESETS
     )
-    arguments = tuple(_arguments(model, gpu, mode, preset, inputs)) if model and gpu else ()
-    return SimulatorForm(model, gpu, mode, preset, inputs, choices, arguments)
+    arguments = tuple(_arguments(model, gpu, mode, preset, tuple(inputs.values()))) if model and gpu else ()
+    return SimulatorForm(model, gpu, mode, preset, groups, choices, arguments)
 
 
 def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else f"{value}"
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else f"{value}"
 
 
 def _arguments(model: str, gpu: str, mode: str, preset: Preset, inputs: Sequence[Input]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from plimsoll.app.review.values import ReviewVerdict
 from plimsoll.console.views.deployment.candidates import Candidates, candidates_of
 from plimsoll.console.views.rows import row_of
-from plimsoll.console.views.words import dollars_of, split_words
+from plimsoll.console.views.words import count, dollars_of, split_words
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.status.reading import read, whole_status
@@ -126,7 +126,7 @@ def _places(places: Sequence[Body]) -> str:
 
 def _place(place: Body) -> str:
     split = Split(place["tensorParallel"], place["pipelineParallel"], place.get("dataParallel", 1))
-    return f"{place['replicas']} on {place['gpuType']} {split_words(split)}"
+    return f"{count(place['replicas'])} on {place['gpuType']} {split_words(split)}"
 
 
 def _prices(before: Sequence[Body], after: Sequence[Body]) -> str:

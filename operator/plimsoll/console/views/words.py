@@ -5,6 +5,7 @@ Prices of a status as numbers.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -59,12 +60,27 @@ def times(part: int, whole: int) -> str:
 
 def percent(share: float | None) -> str:
     """A share of 1, in whole percent."""
-    return UNKNOWN if share is None else f"{100 * share:.0f} %"
+    return UNKNOWN if share is None else f"{100 * share:,.0f} %"
 
 
 def dollars(price: str | None) -> str:
-    """US dollars per hour."""
-    return UNKNOWN if price is None else f"${price}"
+    """US dollars per hour, with separators."""
+    if price is None:
+        return UNKNOWN
+    known = dollars_of(price)
+    return f"${price}" if known is None or abs(known) >= BEYOND_ANY_PRICE else f"${known:,f}"
+
+
+BEYOND_ANY_PRICE = 10**9
+"""US dollars an hour. A status may hold any figure; one like this is not written out."""
+
+
+_LONG_NUMBER = re.compile(r"(?<![\w.])\d{4,15}(?![\w.])")
+
+
+def separated(text: str) -> str:
+    """Return a text of plain numbers, such as ``1024/1024``, with separators in each of them."""
+    return _LONG_NUMBER.sub(lambda found: f"{int(found[0]):,}", text)
 
 
 def age(seconds: float | None) -> str:

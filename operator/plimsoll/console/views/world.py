@@ -19,6 +19,7 @@ from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.console.views.rows import Body, DeploymentRow, key_of
 from plimsoll.console.views.words import age, clock
 from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources
@@ -225,6 +226,13 @@ class ClusterView:
     def is_stale(self) -> bool:
         """Whether the API server does not answer for some kind."""
         return any(gap.reason is GapKind.UNREACHABLE for gap in self.gaps)
+
+    @property
+    def gpu_types(self) -> frozenset[str]:
+        """The names of the cluster's GPU types; without the right to list nodes, of those that deployments are on."""
+        if self.fleet is not None:
+            return frozenset(card_name(gpu.name) for gpu in self.fleet.gpu_types())
+        return frozenset(card_name(pool.gpu_type) for row in self.rows.values() for pool in row.pools)
 
     def gap_of(self, kind: str) -> KindGap | None:
         """Return the first gap of a kind of objects, by its plural."""

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, ENGINE_HELP
+from plimsoll.cli.answers.rows import types_in_order
 from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.names import meant_types
+from plimsoll.console.views.faults import FieldFault, FieldName
 from plimsoll.console.views.paging import Query, first_of
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import SpeculationMethod
@@ -32,7 +34,10 @@ class OptionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CalculatorOption:
-    """One option. ``least`` and ``most`` bound a number; ``default`` is shown if the form is empty."""
+    """One option. ``least`` and ``most`` bound a number.
+
+    ``default`` holds if the field is empty, and stands in it; without one an ``example`` does.
+    """
 
     name: str
     label: str
@@ -42,6 +47,12 @@ class CalculatorOption:
     most: int | None = None
     default: str = ""
     choices: tuple[str, ...] = ()
+    example: str = ""
+
+    @property
+    def placeholder(self) -> str:
+        """The words in the empty field."""
+        return self.default or (f"e.g. {self.example}" if self.example else "")
 
     @property
     def flag(self) -> str:
@@ -50,9 +61,9 @@ class CalculatorOption:
 
 
 def _whole_number(
-    name: str, label: str, text: str, default: str = "", least: int = 1, most: int | None = None
+    name: str, label: str, text: str, default: str = "", least: int = 1, most: int | None = None, example: str = ""
 ) -> CalculatorOption:
-    return CalculatorOption(name, label, text, OptionKind.NUMBER, least, most, default)
+    return CalculatorOption(name, label, text, OptionKind.NUMBER, least, most, default, example=example)
 
 
 FIRST = (
@@ -74,25 +85,54 @@ MORE = (
     _whole_number("pp", "Pipeline stages", "With tensor parallel.", "1", most=64),
     _whole_number("dp", "Engines", "Engines that share experts, with tensor parallel.", "1", most=64),
     CalculatorOption("ep", "Expert parallelism", "Whole experts on each GPU, with tensor parallel.", OptionKind.FLAG),
-    _whole_number("prompt", "Mean prompt", "Tokens, with the mean output: sizes for the expected load."),
-    _whole_number("output-tokens", "Mean output", "Tokens, with the mean prompt."),
+    _whole_number("prompt", "Mean prompt", "Tokens, with the mean output: sizes for the expected load.", example="900"),
+    _whole_number("output-tokens", "Mean output", "Tokens, with the mean prompt.", example="100"),
     _whole_number("utilization", "Utilization", "Percent of usable memory that the engine may take.", "92", 10, 98),
     _whole_number("batched-tokens", "Batched tokens", "Tokens of an engine step.", "by the GPU", 64),
     CalculatorOption("engine", "Engine", ENGINE_HELP, default=DEFAULT_ENGINE_VERSION),
-    CalculatorOption("cpu-offload", "CPU offload", "Weights of each GPU to keep in host memory, e.g. 8Gi."),
-    CalculatorOption("lora", "LoRA", "Slots and their largest rank, e.g. 4 16."),
+    CalculatorOption("cpu-offload", "CPU offload", "Weights of each GPU to keep in host memory.", example="8Gi"),
+    CalculatorOption("lora", "LoRA", "Slots and their largest rank.", example="4 16"),
     CalculatorOption(
         "speculate",
         "Speculation",
-        f"Method ({', '.join(SpeculationMethod)}) and tokens a step, e.g. Ngram 4.",
+        "Method and tokens a step.",
+        choices=tuple(f"{method} 4" for method in SpeculationMethod),
+        example="Ngram 4",
     ),
-    CalculatorOption("draft", "Draft model", "A catalogued model, for speculation with Eagle or Draft."),
+    CalculatorOption(
+        "draft", "Draft model", "A catalogued model, for speculation with Eagle or Draft.", example="owner/name"
+    ),
     CalculatorOption("eager", "No CUDA graphs", "Runs without CUDA graphs.", OptionKind.FLAG),
     CalculatorOption("text-only", "Text only", "Without the vision or audio tower.", OptionKind.FLAG),
 )
 """The other options."""
 
 OPTIONS = {each.name: each for each in (*FIRST, *MORE)}
+
+_IN_SPECS = {
+    "contextLength": "context-length",
+    "precision": "precision",
+    "gpuMemoryUtilizationPercent": "utilization",
+    "maxBatchedTokens": "batched-tokens",
+    "cpuOffload": "cpu-offload",
+    "version": "engine",
+    "tensorParallel": "tp",
+    "textOnly": "text-only",
+    "enforceEager": "eager",
+    "maxAdapters": "lora",
+    "maxRank": "lora",
+    "method": "speculate",
+}
+"""What messages about the manifest of a form call some of its fields."""
+
+NAMES: Mapping[str, FieldName] = {
+    "model": FieldName("model", "Model"),
+    "config": FieldName("config", "config.json"),
+    "gpu": FieldName("gpu", "GPU"),
+    **{name: FieldName(name, each.label) for name, each in OPTIONS.items()},
+    **{path: FieldName(name, OPTIONS[name].label) for path, name in _IN_SPECS.items()},
+}
+"""The fields by what messages call them."""
 
 
 _MOST_DIGITS = 12
@@ -275,15 +315,17 @@ class FormView:
     more: tuple[CalculatorField, ...]
     models: tuple[str, ...]
     types: tuple[str, ...]
+    fault: FieldFault | None = None
 
     @property
     def opens_more(self) -> bool:
-        """Whether one of the other options is set."""
-        return any(each.value for each in self.more)
+        """Whether one of the other options is set, or wrong."""
+        faulty = "" if self.fault is None else self.fault.field
+        return any(each.value or each.option.name == faulty for each in self.more)
 
 
-def form_view(query: Query) -> FormView:
-    """Return the form with the values of a URL, right or wrong."""
+def form_view(query: Query, owned: Collection[str] = ()) -> FormView:
+    """Return the form with the values of a URL, right or wrong. ``owned`` are the GPU types that the cluster has."""
     return FormView(
         model=first_of(query, "model"),
         config=first_of(query, "config"),
@@ -291,5 +333,5 @@ def form_view(query: Query) -> FormView:
         first=tuple(CalculatorField(each, first_of(query, each.name)) for each in FIRST),
         more=tuple(CalculatorField(each, first_of(query, each.name)) for each in MORE),
         models=catalogued_models(),
-        types=tuple(gpu.name for gpu in load_gpu_types()),
+        types=tuple(gpu.name for gpu in types_in_order(load_gpu_types(), owned)),
     )

@@ -26,6 +26,7 @@ from plimsoll.cli.questions.names import NamedSource, named_model
 from plimsoll.cli.questions.types import answers
 from plimsoll.cli.split_words import split_options
 from plimsoll.console.views.calculator.form import (
+    NAMES,
     CalculatorForm,
     FormView,
     OptionKind,
@@ -34,7 +35,8 @@ from plimsoll.console.views.calculator.form import (
     is_filled,
     read_form,
 )
-from plimsoll.console.views.calculator.rows import BAR_LENGTH, Detail, RowView, Shelf, detail_of, row_views
+from plimsoll.console.views.calculator.rows import BIG_LENGTH, Detail, RowView, Shelf, detail_of, row_views
+from plimsoll.console.views.faults import FieldFault, fault_of
 from plimsoll.console.views.paging import Query
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.models.model import FactsSource, ModelFacts
@@ -62,11 +64,11 @@ class AnswerView:
     manifest_notes: tuple[str, ...]
     query: str
 
-    bar_length: float = BAR_LENGTH
-
     def on(self, shelf: str) -> tuple[RowView, ...]:
         """Return the rows of one shelf."""
         return tuple(row for row in self.rows if row.shelf is Shelf(shelf))
+
+    big_length: float = BIG_LENGTH
 
     def link(self, gpu: str) -> str:
         """Return the address of the same question about one GPU type."""
@@ -79,29 +81,37 @@ class Calculator:
 
     form: FormView
     answer: AnswerView | None = None
-    problem: str | None = None
+
+    @property
+    def fault(self) -> FieldFault | None:
+        """Why there is no answer; None if there is one, or if nothing is asked."""
+        return self.form.fault
 
 
-def calculator_of(query: Query) -> Calculator:
-    """Return the page of a URL. It takes up to a second for all GPU types."""
-    form = form_view(query)
+def calculator_of(query: Query, owned: frozenset[str] = frozenset()) -> Calculator:
+    """Return the page of a URL. It takes up to a second for all GPU types.
+
+    ``owned`` are the GPU types of the person's cluster, which come first; empty without one.
+    """
+    form = form_view(query, owned)
     if not is_filled(query):
         return Calculator(form)
     try:
-        return Calculator(form, _view(query))
+        return Calculator(form, _view(query, owned))
     except PlimsollError as error:
-        return Calculator(form, problem=str(error))
+        return Calculator(replace(form, fault=fault_of(str(error), NAMES)))
 
 
-def answer_of(form: CalculatorForm) -> AnsweredQuestion:
+def answer_of(form: CalculatorForm, owned: frozenset[str] = frozenset()) -> AnsweredQuestion:
     """Return the answers to a form, as the command computes them. Raises :class:`PlimsollError`."""
-    question, asked = question_of(form), form.asked
+    asked = form.asked
+    question = replace(question_of(form), owned=owned, gpus=asked.gpus)
     return answered(question, answers(question.request, asked.gpus, asked.split), asked.gpus, asked.split)
 
 
-def _view(query: Query) -> AnswerView:
+def _view(query: Query, owned: frozenset[str]) -> AnswerView:
     form = read_form(query)
-    answer = answer_of(form)
+    answer = answer_of(form, owned)
     request, name = answer.question.request, answer.question.request.model.name
     detail = detail_of(answer)
     return AnswerView(

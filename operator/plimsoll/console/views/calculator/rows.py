@@ -8,12 +8,12 @@ from decimal import Decimal
 from enum import StrEnum
 
 from plimsoll.cli.answers.advice import Advice, advice
-from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow
+from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow, Standing
 from plimsoll.cli.answers.segments import segments
 from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences, warnings_of
 from plimsoll.cli.answers.steps import FormulaRow, steps
 from plimsoll.cli.changes.remedies import first_remedy
-from plimsoll.console.drawing.bar import Bar, BarScale, bar_of, common_scale
+from plimsoll.console.drawing.bar import PERCENT, Bar, BarScale, DrawnMemory, bar_of, common_scale, drawn_memory
 from plimsoll.console.views.figures import Figures, figures_of_estimate
 from plimsoll.console.views.words import Sign
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
@@ -21,18 +21,13 @@ from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.feasibility import memory_reason
 from plimsoll.placement.options.sizing import Sized
 
-BAR_LENGTH = 230.0
-"""The length of the largest GPU's hull in picture units."""
-
-_DEAR = 2
-"""A candidate that costs more than this many times the cheapest is folded."""
-
 
 class Shelf(StrEnum):
     """Where a row stands: in the table, or folded under one line."""
 
     SHOWN = "shown"
-    DEAR = "dear"
+    RARE = "rare"
+    UNPRICED = "unpriced"
     IMPOSSIBLE = "impossible"
 
 
@@ -44,6 +39,7 @@ _VERDICTS = {
 _ADVICE = {
     Advice.CHEAPEST: "cheapest",
     Advice.CHEAPEST_IN_SERVERS: "cheapest in servers",
+    Advice.CHEAPEST_OWNED: "cheapest here",
     Advice.FASTEST: "fastest for its price",
 }
 
@@ -66,6 +62,7 @@ class RowView:
     price_source: str | None
     difference: int | None
     milliseconds: str | None
+    is_owned: bool
     advice: tuple[str, ...]
     code: str
     reason: str
@@ -79,18 +76,20 @@ def row_views(answer: AnsweredQuestion) -> tuple[RowView, ...]:
     return tuple(_view(answer, row, advised, scale, cheapest) for row in rows)
 
 
-def scale_of(rows: Sequence[AnswerRow], length: float = BAR_LENGTH) -> BarScale:
-    """Return one scale for all hulls: the largest GPU has the whole length."""
+def scale_of(rows: Sequence[AnswerRow]) -> BarScale:
+    """Return one scale for all hulls: the largest GPU has the whole width."""
     sizes = (row.answer.figures.usable_bytes for row in rows if isinstance(row.answer, Sized))
-    return common_scale(sizes, length)
+    return common_scale(sizes, PERCENT)
 
 
 def _cheapest(rows: Sequence[AnswerRow]) -> Decimal | None:
-    """Return the lowest price of what fits for sure, else of what fits probably."""
-    for fit in (Fit.SURE, Fit.PROBABLE):
-        prices = [row.price for row in rows if row.fit is fit and row.price is not None]
-        if prices:
-            return min(prices)
+    """Return the lowest price of what fits for sure, else of what fits probably; first of what is common in servers."""
+    usual = [row for row in rows if row.standing is not Standing.RARE]
+    for some in (usual, rows):
+        for fit in (Fit.SURE, Fit.PROBABLE):
+            prices = [row.price for row in some if row.fit is fit and row.price is not None]
+            if prices:
+                return min(prices)
     return None
 
 
@@ -107,7 +106,7 @@ def _view(
         gpu=row.gpu.name,
         split=row.answer.split,
         verdict=_VERDICTS[row.fit],
-        shelf=_shelf(row, cheapest),
+        shelf=_shelf(row, is_named=bool(answer.question.gpus)),
         figures=figures,
         bar=None if figures is None else bar_of(figures, scale),
         at_once=at_once(answer.question.request, row.answer) if isinstance(row.answer, Sized) else None,
@@ -115,17 +114,21 @@ def _view(
         price_source=None if row.price is None or source is None else source.source,
         difference=_difference(row.price, cheapest),
         milliseconds=None if row.speed is None else f"{1000 * row.speed.tpot_seconds:.1f}",
+        is_owned=row.is_owned,
         advice=tuple(_ADVICE[word] for word, each in advised.items() if each is row),
         code=_code(row.answer),
         reason=_reason(answer, row),
     )
 
 
-def _shelf(row: AnswerRow, cheapest: Decimal | None) -> Shelf:
+_SHELVES = {Standing.RARE: Shelf.RARE, Standing.UNPRICED: Shelf.UNPRICED}
+
+
+def _shelf(row: AnswerRow, *, is_named: bool) -> Shelf:
+    """Return where a row stands. What the question names is shown, whatever it is."""
     if isinstance(row.answer, Rejection):
         return Shelf.IMPOSSIBLE
-    is_dear = row.fit is not Fit.NO and cheapest is not None and row.price is not None and row.price > _DEAR * cheapest
-    return Shelf.DEAR if is_dear else Shelf.SHOWN
+    return Shelf.SHOWN if is_named else _SHELVES.get(row.standing, Shelf.SHOWN)
 
 
 def _difference(price: Decimal | None, cheapest: Decimal | None) -> int | None:
@@ -160,7 +163,7 @@ class Detail:
     """
 
     gpu: str
-    bar: Bar | None
+    drawn: DrawnMemory | None
     terms: tuple[tuple[str, int], ...]
     sentences: tuple[str, ...]
     remedies: tuple[str, ...]
@@ -179,7 +182,7 @@ def detail_of(answer: AnsweredQuestion) -> Detail | None:
     figures = row.answer.figures
     return Detail(
         gpu=row.gpu.name,
-        bar=bar_of(figures_of_estimate(figures), scale_of((row,), BIG_LENGTH)),
+        drawn=drawn_memory(figures_of_estimate(figures), BIG_LENGTH),
         terms=_terms(figures),
         sentences=(*sentences(request, row.answer), *costs(row)),
         remedies=remedies,

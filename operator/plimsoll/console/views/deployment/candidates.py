@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RejectionStatus
-from plimsoll.console.drawing.bar import Bar, bar_of, common_scale
+from plimsoll.console.drawing.bar import PERCENT, Bar, bar_of, common_scale
 from plimsoll.console.views.figures import Figures, figures_of_rejection
 from plimsoll.console.views.proposals.lines import ProposalLine
 from plimsoll.console.views.proposals.spec_change import fixed_place
@@ -20,8 +20,6 @@ from plimsoll.domain.decisions.outcomes import Fit, Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.status.places import split_of
 from plimsoll.status.rejected import DEAR
-
-BAR_LENGTH = 230.0
 
 _FAILS = frozenset({Reason.OBSERVED_TOO_SMALL.value, Reason.START_FAILED.value, Reason.TOO_FEW_STATES.value})
 """Reasons why an engine does not start, or holds too little, although the bytes fit: running engines have proved it, or
@@ -91,7 +89,7 @@ def sorted_candidates(chosen: CandidateRow | None, others: Sequence[CandidateRow
     shown = [*([] if chosen is None else [chosen]), *sorted((each for each in judged if each not in dear), key=_order)]
     scale = common_scale(
         (max(each.figures.usable, each.figures.upper) for each in (*shown, *dear) if each.figures is not None),
-        BAR_LENGTH,
+        PERCENT,
     )
 
     def with_bar(each: CandidateRow) -> CandidateRow:
@@ -155,7 +153,7 @@ def _is_dear(candidate: CandidateRow, chosen: Decimal | None) -> bool:
 def _difference(price: Decimal | None, chosen: Decimal | None) -> str:
     if price is None or not chosen:
         return ""
-    return f"{(price / chosen - 1) * 100:+.0f} %"
+    return f"{(price / chosen - 1) * 100:+,.0f} %"
 
 
 _KEPT = frozenset({Reason.PLACEMENT_KEPT.value, Reason.KEPT_TO_AVOID_MOVE.value})

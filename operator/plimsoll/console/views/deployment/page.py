@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1.status import (
     Condition,
     DecisionStatus,
@@ -14,17 +16,22 @@ from plimsoll.api.v1alpha1.status import (
     InferenceDeploymentStatus,
     PoolStatus,
 )
-from plimsoll.console.drawing.bar import Bar, bar_of, common_scale
+from plimsoll.console.drawing.bar import DrawnMemory, drawn_memory
 from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
+from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.rows import DeploymentRow, row_of
 from plimsoll.console.views.states import NOT_KNOWN, Pressures, StateMark, mark_of
-from plimsoll.console.views.words import Fact, count, gib, split_words
+from plimsoll.console.views.words import Fact, count, dollars, gib, separated, split_words
 from plimsoll.console.views.world import ClusterView, PodRow
 from plimsoll.domain.cluster.spot import card_name
+from plimsoll.domain.decisions.outcomes import Fit
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import ENGINES
 from plimsoll.placement.demands.pools import pool_name
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
+from plimsoll.render.names import DEPLOYMENT_LABEL
+from plimsoll.status.found_words import found_words
 from plimsoll.status.places import split_of
 from plimsoll.status.price_words import billing_words
 from plimsoll.status.reading import read, whole_status
@@ -46,12 +53,23 @@ class PoolLine:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionLine:
+    """A decision in words; ``found`` says how its places were found, and is empty if nothing had to be placed."""
+
+    id: str
+    at: str
+    placed: str
+    replaced: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeploymentPage:
     """Everything on the page of one deployment."""
 
     row: DeploymentRow
     state: StateMark
-    bar: Bar | None
+    drawn: DrawnMemory | None
     facts: tuple[Fact, ...]
     questions: tuple[QuestionLink, ...]
     candidates: Candidates
@@ -59,8 +77,10 @@ class DeploymentPage:
     conditions: tuple[Condition, ...]
     pools: tuple[PoolLine, ...]
     pods: tuple[PodRow, ...]
-    decisions: tuple[DecisionStatus, ...]
+    decisions: tuple[DecisionLine, ...]
     suggestions: tuple[str, ...]
+    commands: tuple[Fact, ...]
+    logs: Mapping[ObjectKey, str]
 
 
 def deployment_of(
@@ -69,6 +89,7 @@ def deployment_of(
     live: float | None = None,
     *,
     grafana_url: str | None = None,
+    logs_url: str | None = None,
     pressures: Pressures = NOT_KNOWN,
 ) -> DeploymentPage:
     """Return the page of one InferenceDeployment as the API server has it.
@@ -78,15 +99,15 @@ def deployment_of(
         world: everything else that the person may see.
         live: the used share of its KV cache (0 to 1); None if it is not known.
         grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
+        logs_url: the address of a pod's logs, with ``{namespace}``, ``{deployment}`` and ``{pod}``; None for no links.
         pressures: what the engines report now.
     """
     status, row = whole_status(read(body.get("status"))), row_of(body)
-    scale = common_scale([row.figures.usable, row.figures.upper] if row.figures is not None else (), BIG_LENGTH)
     candidates = candidates_of(status, row)
     return DeploymentPage(
         row=row,
         state=mark_of(row, pressures),
-        bar=None if row.figures is None else bar_of(row.figures, scale, live),
+        drawn=None if row.figures is None else drawn_memory(row.figures, BIG_LENGTH, live),
         facts=tuple(_facts(status, row, body)),
         questions=questions_about(row, body.get("spec") or {}, grafana_url),
         candidates=candidates,
@@ -94,30 +115,36 @@ def deployment_of(
         conditions=tuple(status.conditions or ()),
         pools=tuple(map(_pool, status.pools or ())),
         pods=tuple(sorted((pod for pod in world.pods if pod.owner == row.key), key=lambda pod: pod.key)),
-        decisions=tuple(status.decisions or ()),
+        decisions=tuple(map(_decision, status.decisions or ())),
         suggestions=tuple(each.message for each in status.suggestions or ()),
+        commands=tuple(_commands(row.key)),
+        logs={} if logs_url is None else {pod.key: _logs(logs_url, pod) for pod in world.pods if pod.owner == row.key},
     )
 
 
 def _facts(status: InferenceDeploymentStatus, row: DeploymentRow, body: Body) -> Iterator[Fact]:
     if row.figures is not None:
-        yield Fact("Holds", _holds(status, row))
+        yield Fact("Room for KV", _holds(status, row))
     yield Fact("Load", _load(body))
     if status.placement is not None:
         yield Fact("Engine", f"{_engine_title(body)} {_engine(status.placement.engine)}")
         source = f"{f', from {row.price_source}' if row.price_source else ''}{billing_words(row.billing)}"
-        yield Fact("Price", f"${row.hourly_price}/h for all replicas{source}" if row.hourly_price else "unknown")
+        yield Fact(
+            "Price", f"{dollars(row.hourly_price)}/h for all replicas{source}" if row.hourly_price else "unknown"
+        )
     yield from _speed(status)
-    yield Fact("Decided", _decided(status, row))
+    yield Fact("Spec", _seen(status, row))
+    if row.figures is not None and row.figures.fit is not None:
+        yield Fact("Fit", _fit(row.figures, row.figures.fit, status))
 
 
 def _holds(status: InferenceDeploymentStatus, row: DeploymentRow) -> str:
     estimate = status.estimate
     assert estimate is not None  # noqa: S101 - the figures are made from it
     low, high = estimate.kv_capacity_low_tokens, estimate.kv_capacity_high_tokens
-    band = f" ({count(low)} to {count(high)})" if low is not None and high is not None else ""
+    band = f" ({count(low)} to {count(high)} by the error band)" if low is not None and high is not None else ""
     needed = row.figures.kv_needed_tokens if row.figures is not None else None
-    return f"{count(estimate.kv_capacity_tokens)} tokens{band}; the load needs {count(needed)}"
+    return f"{count(estimate.kv_capacity_tokens)} tokens fit{band}; the load needs {count(needed)}"
 
 
 def _load(body: Body) -> str:
@@ -162,14 +189,29 @@ def _measured(status: InferenceDeploymentStatus) -> str:
     return f"; engines take {learned.token_time_percent} % of the estimated time" if learned.pool == here else ""
 
 
-def _decided(status: InferenceDeploymentStatus, row: DeploymentRow) -> str:
-    seen = "not seen yet: this is the state before the last change" if row.is_behind else "seen"
-    fit = "" if row.figures is None or row.figures.fit is None else f"; the fit is {row.figures.fit.value}"
-    if fit and row.figures is not None and row.figures.override is not None:
-        fit = f"{fit} by an admin's figure, {gib(row.figures.override)} GiB"
+def _seen(status: InferenceDeploymentStatus, row: DeploymentRow) -> str:
+    """Return which spec this page is about."""
+    number = status.observed_generation
+    if number is None:
+        return "the operator has not read it yet"
+    if row.is_behind:
+        return f"this is the state for generation {count(number)}: the operator has not read your last change yet"
+    return f"the operator has read the newest one (generation {count(number)})"
+
+
+_FITS = {
+    Fit.SURE: "it fits, also with the whole error band",
+    Fit.PROBABLE: "it probably fits",
+    Fit.NO: "it does not fit",
+}
+
+
+def _fit(figures: Figures, fit: Fit, status: InferenceDeploymentStatus) -> str:
     doubts = () if status.estimate is None else tuple(status.estimate.doubts or ())
-    why = f" ({', '.join(doubts)})" if doubts else ""
-    return f"generation {count(status.observed_generation)}, {seen}{fit}{why}"
+    why = f" (in doubt: {', '.join(doubts)})" if doubts else ""
+    if figures.override is not None:
+        return f"{_FITS[fit]}, by an admin's figure: {gib(figures.override)} GiB{why}"
+    return f"{_FITS[fit]}{why}"
 
 
 def _pool(pool: PoolStatus) -> PoolLine:
@@ -179,6 +221,32 @@ def _pool(pool: PoolStatus) -> PoolLine:
         permille = CapacityReading(predicted, reported).error_permille
         error = "" if permille is None else error_percent_text(permille)
     return PoolLine(pool, f"{pool.gpu_type} {split_words(split_of(pool))}", error, pool.kv_tokens_note or "")
+
+
+def _decision(entry: DecisionStatus) -> DecisionLine:
+    found = found_words(entry.solver, entry.gap_permille)
+    return DecisionLine(entry.id, entry.at, separated(entry.placed), separated(entry.replaced or ""), found)
+
+
+def _commands(key: ObjectKey) -> Iterator[Fact]:
+    """Yield the commands that show what the console does not: a person's own kubectl has the rights for it, or not."""
+    place = ("-n", key.namespace)
+    selected = ("-l", f"{DEPLOYMENT_LABEL}={key.name}")
+    logs = ("kubectl", "logs", *place, *selected, "--all-containers", "--prefix", "--tail=200")
+    yield Fact("The engines' last lines", shlex.join(logs))
+    yield Fact(
+        "What the operator reports of it", shlex.join(("kubectl", "events", *place, "--for", f"{_KIND}/{key.name}"))
+    )
+    yield Fact("Why a pod does not start", shlex.join(("kubectl", "describe", "pods", *place, *selected)))
+
+
+_KIND = f"{INFERENCE_DEPLOYMENTS.plural}.{INFERENCE_DEPLOYMENTS.group}"
+
+
+def _logs(template: str, pod: PodRow) -> str:
+    """Return the address of a pod's logs. Names become parts of an address: each is quoted."""
+    names = {"namespace": pod.key.namespace, "deployment": pod.deployment, "pod": pod.key.name}
+    return template.format_map({name: quote(value, safe="") for name, value in names.items()})
 
 
 Spec = Mapping[str, Any]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
 
 from plimsoll.adapters.prometheus.readings import is_count, is_share
 from plimsoll.console.drawing.heat_map import TOO_MUCH_FROM, HeatMapStrip, LoadStep, step_of, strip_of
 from plimsoll.console.views.load.live_use import Asked, EnginePod, LiveUse, MapSpan, PastUse, PodPast, SampledFigure
-from plimsoll.console.views.paging import has_words
+from plimsoll.console.views.paging import Query, address_of, has_words
 from plimsoll.console.views.rows import DeploymentRow, LiveRow, PoolRow
+from plimsoll.console.views.sorting import SortColumn
 from plimsoll.console.views.words import MINUTE, UNKNOWN, age, count, percent
 from plimsoll.console.views.world import PodRow
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -107,12 +107,10 @@ def matching(rows: Iterable[DeploymentRow], search: str) -> list[DeploymentRow]:
     return [row for row in rows if has_words(search, str(row.key), row.model)]
 
 
-def span_choices(chosen: str, search: str, path: str) -> tuple[SpanChoice, ...]:
-    """Return the times that the map can show, each with its address."""
-    kept = {"q": search} if search else {}
+def span_choices(chosen: str, query: Query, path: str) -> tuple[SpanChoice, ...]:
+    """Return the times that the map can show, each with its address, which keeps search and order."""
     return tuple(
-        SpanChoice(words, f"{path}?{urlencode({**kept, 'span': word})}", word == chosen)
-        for word, words in SPAN_WORDS.items()
+        SpanChoice(words, address_of(path, query, {"span": word}), word == chosen) for word, words in SPAN_WORDS.items()
     )
 
 
@@ -141,6 +139,24 @@ def _places(pool: PoolRow | None, row: DeploymentRow) -> int | None:
 def worst_first(uses: Mapping[ObjectKey, LiveUse], now: float) -> list[ObjectKey]:
     """Return the deployments by their fuller gauge, then by their queue. Stale ones follow, then those unknown."""
     return sorted(uses, key=lambda key: (_rank(uses[key], now), key))
+
+
+def sorts_of(uses: Mapping[ObjectKey, LiveUse]) -> tuple[SortColumn[ObjectKey], ...]:
+    """Return the columns that the deployments can be sorted by. They come worst first."""
+
+    def of_use(figure: Callable[[LiveUse], SampledFigure | None]) -> Callable[[ObjectKey], float | None]:
+        def value(key: ObjectKey) -> float | None:
+            found = figure(uses[key])
+            return None if found is None else found.value
+
+        return value
+
+    return (
+        SortColumn("name", "Deployment", lambda key: key),
+        SortColumn("kv", "KV cache now", of_use(lambda use: use.kv), is_falling=True),
+        SortColumn("batch", "Batch now", of_use(lambda use: use.sequence_slots), is_falling=True),
+        SortColumn("waiting", "Waiting", of_use(lambda use: use.waiting), is_falling=True),
+    )
 
 
 def _rank(use: LiveUse, now: float) -> tuple[int, float, float]:

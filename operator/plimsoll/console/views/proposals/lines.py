@@ -12,7 +12,7 @@ from plimsoll.api.v1alpha1.inbox import (
     ProposedSettings,
     ProposedSpeed,
 )
-from plimsoll.console.views.words import UNKNOWN, count, dollars, dollars_of, split_words
+from plimsoll.console.views.words import BEYOND_ANY_PRICE, UNKNOWN, count, dollars, dollars_of, split_words
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.units import format_price
@@ -145,15 +145,12 @@ def _price(content: ProposalContent) -> Iterator[ProposalLine]:
         yield ProposalLine("price per hour", dollars(before), dollars(after), _difference(before, after))
 
 
-_BEYOND_ANY_PRICE = 10**9
-
-
 def _difference(before: str | None, after: str | None) -> str:
     was, then = dollars_of(before), dollars_of(after)
-    if was is None or then is None or max(abs(was), abs(then)) >= _BEYOND_ANY_PRICE:
+    if was is None or then is None or max(abs(was), abs(then)) >= BEYOND_ANY_PRICE:
         return ""
     more = then - was
-    return f"{'+' if more >= 0 else '-'}${format_price(abs(more))}/h"
+    return f"{'+' if more >= 0 else '-'}{dollars(format_price(abs(more)))}/h"
 
 
 def _settings(content: ProposalContent) -> Iterator[ProposalLine]:
