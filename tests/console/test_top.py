@@ -119,7 +119,7 @@ async def test_a_picture_as_data_has_the_same_figures_and_null_for_what_nobody_m
     found = json.loads(capsys.readouterr().out)
     (only,) = found["deployments"]
     assert (found["formatVersion"], only["namespace"], only["name"], only["gpuType"]) == (1, "ml", "chat", "l4-24gb")
-    assert (only["state"], only["hourlyPrice"], only["kvCacheInUse"]) == ("not serving", "0.42", None)
+    assert (only["state"], only["hourlyPrice"], only["kvCacheInUse"]) == ("starting", "0.42", None)
     assert {each["gpuType"]: each["gpus"] for each in found["gpuTypes"]} == {"h100-sxm-80gb": 8, "l4-24gb": 4}
 
 
