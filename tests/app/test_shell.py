@@ -275,8 +275,12 @@ def test_such_a_process_ends_with_the_reason_and_an_exit_status(monkeypatch: pyt
         shells.append(Shell(*arguments))
         return shells[-1]
 
+    async def named() -> None:
+        """A cluster is named."""
+
     shells: list[Shell] = []
     monkeypatch.setattr(operator_module, "Shell", made)
+    monkeypatch.setattr(operator_module, "_check_access", named)
     monkeypatch.setattr("plimsoll.app.operator.kopf.configure", lambda **_: None)
     monkeypatch.setattr("plimsoll.app.operator.kopf.run", ran)
     monkeypatch.setattr("plimsoll.app.operator.sys.setrecursionlimit", lambda _: None)

@@ -345,14 +345,14 @@ def test_gpu_types_on_which_the_clusters_engines_have_reported_come_first(
     kept = tmp_path / "kept.json"
     Ran(capsys, "learn", written(tmp_path, log_0_11_0(*figures_0_11_0(50))), *H100, "--save", str(kept))
     words = ("estimate", MODEL, "--engine", "0.11.0", "-o", "json", "--observations", str(kept))
-    assert Ran(capsys, *words).document()[0]["gpuType"] != H100[1]  # a file is no cluster
+    assert Ran(capsys, *words).document()["answers"][0]["gpuType"] != H100[1]  # a file is no cluster
 
     def from_cluster(teachers: Teachers) -> Lessons:
         found = lessons_of(teachers)
         return replace(found, taught=tuple(replace(each, key=ObjectKey("ml", "chat")) for each in found.taught))
 
     monkeypatch.setattr("plimsoll.cli.answers.learned.lessons_of", from_cluster)
-    first, *_ = Ran(capsys, *words).document()
+    first, *_ = Ran(capsys, *words).document()["answers"]
     assert (first["gpuType"], first["advice"]) == (H100[1], ["CheapestOwned"])
 
 
