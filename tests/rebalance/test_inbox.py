@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.crd.schema import root_schema
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Numbers
@@ -29,6 +28,7 @@ from plimsoll.rebalance.inbox import (
 )
 from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, Retune
 from tests.support.planning import H100, L40S, pool, request
+from tests.support.status_schema import most_items
 from tests.support.work import counted_calls
 
 NOW = 1_700_000_000.0
@@ -236,17 +236,11 @@ def test_a_later_approval_lifts_the_rejection() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     many = [posted(str(index)) for index in range(20)]
     answered = pending(*many, *(vote(each.id, approves=False) for each in many)).heard(AnsweredProposals(), NOW)
-    assert len(answered.refusals) == MOST_REMEMBERED == _most_in_status("rejected")
+    assert len(answered.refusals) == MOST_REMEMBERED == most_items("rebalancing", "rejected")
     for index in range(20):
         answered = answered.with_carried_out(vote("a", uid=str(index)))
     assert answered.carried_out == tuple(map(str, range(20 - MOST_REMEMBERED, 20)))
-    assert len(answered.carried_out) == _most_in_status("carriedOut")
-
-
-def _most_in_status(field: str) -> Any:
-    """Return how many answers the schema of the status has room for: with more of them, no status could be written."""
-    status: Any = root_schema()["properties"]["status"]
-    return status["properties"]["rebalancing"]["properties"][field]["maxItems"]
+    assert len(answered.carried_out) == most_items("rebalancing", "carriedOut")
 
 
 def test_answered_votes_that_are_too_many_are_spent_the_oldest_first() -> None:
