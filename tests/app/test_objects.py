@@ -287,6 +287,19 @@ def test_pods_that_a_kubelet_rejects_are_read_with_its_words_whatever_it_says(st
     assert held_back(around(store), pool, NOW) is None, "the pause is over"
 
 
+def test_a_pod_that_waits_for_a_node_is_not_counted_among_those_that_kubelets_reject(store: Store) -> None:
+    """Of two replicas one waits for CPU, which no other place is sought for, and the other one is rejected."""
+    for second in (27, 28, 29, 30):
+        store.observe(PODS, "ADDED", rejected(f"pod-{second}", second))
+    waits = unschedulable("2026-11-21T03:00:00Z")
+    waits["conditions"][0]["message"] = CPU
+    body = pod_body("waits", **waits)
+    del body["spec"]["nodeName"]
+    store.observe(PODS, "ADDED", body)
+    [pool] = pools(store, RECORDED | {"state": "Active", "replicas": 2})
+    assert (pool.stranded, pool.stuck) == (1, 1)
+
+
 def test_a_node_that_shuts_down_ends_all_its_pods_once_and_that_is_no_rejection(store: Store) -> None:
     for number in range(4):
         store.observe(PODS, "ADDED", rejected(f"pod-{number}", 20 + number, "Terminated"))

@@ -24,7 +24,6 @@ from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned, LoopMemory
-from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.status.reading import Record, read
 from plimsoll.status.report import RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
@@ -294,13 +293,6 @@ def test_prometheus_away_is_a_wait_that_keeps_the_standing() -> None:
     assert [mark.at for mark in turn.standing.history.changes] == [NOW - 60]
     report = turn.report(recorded(previous), RebalancingMode.AUTO)
     assert report.message == "Waiting: there are no usable metrics. Connection refused."
-
-
-def test_a_spec_that_says_nothing_gives_the_policy_s_own_defaults() -> None:
-    bounds = ("mode", "min_replicas", "changes_per_hour", "reversals_per_hour", "window_seconds", "cooldown_seconds")
-    silent = {"model": {"name": "Qwen/Qwen2.5-7B-Instruct"}, "contextLength": 4096, "concurrency": 16}
-    plain, given = RebalancePolicy(), policy_of(InferenceDeploymentSpec.model_validate(silent))
-    assert [getattr(given, bound) for bound in bounds] == [getattr(plain, bound) for bound in bounds]
 
 
 def test_only_a_deployment_that_may_sleep_has_an_idle_time() -> None:

@@ -8,15 +8,16 @@ import pytest
 
 from plimsoll.decision.outcome import Besides, UnderWay
 from plimsoll.decision.results.deadlines import PASSING_SECONDS, deadlines_of
-from plimsoll.decision.surroundings import Surroundings
+from plimsoll.decision.surroundings import Surroundings, fails_there, held_back, read_pools
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.domain.engines.failures import PodRejection, tries_again_at
+from plimsoll.domain.engines.failures import EngineFailure, PodRejection, StartFailure, tries_again_at
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.clocks import EarlierSettings, MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove
 from plimsoll.placement.demands.pools import Pool
 from plimsoll.status.left_out import Coming
+from plimsoll.status.reading import read
 from tests.support.outcomes import deployment_of, outcome_of
 from tests.support.planning import H100, pool
 
@@ -25,7 +26,9 @@ GRACE = 60.0
 
 
 def deadlines(*pools: Pool, pods: tuple[PodFacts, ...] = (), rejections: tuple[PodRejection, ...] = ()) -> list[float]:
-    around = Surroundings({"h100-sxm-80gb-tp1": pods}, {}, rejections={"h100-sxm-80gb-tp1": rejections})
+    around = Surroundings(
+        {"h100-sxm-80gb-tp1": pods}, {}, rejections={"h100-sxm-80gb-tp1": rejections} if rejections else {}
+    )
     return list(deadlines_of(outcome_of(deployment_of(around=around, pools=pools)), GRACE, NOW))
 
 
@@ -63,10 +66,53 @@ def test_a_pod_without_a_node_is_looked_at_just_after_its_grace_period() -> None
     assert NOW - 10 + GRACE < due == pytest.approx(NOW - 10 + GRACE, abs=1)
 
 
+def test_a_pod_that_is_deleted_counts_as_lost_after_the_time_that_it_has_to_end() -> None:
+    """Until then its GPUs are waited for, and from then on others may be sought."""
+    ending = PodFacts("a", bound=True, ready=False, ended=False, terminating=True, gone_by=NOW - 10)
+    [due] = deadlines(pods=(ending,))
+    recorded = {"name": "h100-sxm-80gb-tp1", "gpuType": H100, "tensorParallel": 1, "state": "Active", "replicas": 1}
+    node = {"nodeSelector": {"gpu": "h100"}, "resource": "nvidia.com/gpu", "generation": 1, "readyReplicas": 0}
+    record = read({"pools": [recorded | node]})
+    stranded = replace(ending, name="b", bound=False, terminating=False, unscheduled_since=0.0)
+    around = Surroundings({"h100-sxm-80gb-tp1": (ending, stranded)}, {})
+    for now, is_waited_for in ((due - 1, True), (due, False)):
+        [found] = read_pools(record, around, wanted=1, now=now, grace_seconds=GRACE)
+        assert (found.stranded + found.stuck == 0) == is_waited_for
+
+
+@pytest.mark.parametrize(
+    ("failure", "seconds"),
+    [(StartFailure.DRIVER_TOO_OLD, 60), (StartFailure.OUT_OF_MEMORY, None)],
+    ids=["of its node", "of any"],
+)
+def test_a_pod_that_fails_because_of_its_node_is_looked_at_when_that_is_certain(
+    failure: StartFailure, seconds: int | None
+) -> None:
+    failing = PodFacts("a", bound=True, ready=False, ended=False, terminating=False, bound_since=NOW - 10)
+    found = deadlines(pods=(replace(failing, failure=EngineFailure(failure, "words")),))
+    assert found == ([] if seconds is None else [pytest.approx(NOW - 10 + seconds, abs=1)])
+    assert all(fails_there(replace(failing, failure=EngineFailure(failure, "words")), due) for due in found)
+
+
+def test_a_pod_behind_rejected_ones_is_looked_at_when_its_kubelet_has_had_the_time_to_reject_it() -> None:
+    rejections = tuple(PodRejection(NOW - 100 + each, "h100-0", "Evicted", "") for each in range(3))
+    bound = PodFacts("a", bound=True, ready=False, ended=False, terminating=False, bound_since=NOW - 1)
+    [_, due] = deadlines(pool(H100), pods=(bound,), rejections=rejections)
+    around = Surroundings({"h100-sxm-80gb-tp1": (bound,)}, {})
+    assert [around.accepted("h100-sxm-80gb-tp1", at) for at in (NOW, due)] == [0, 1]
+    assert deadlines(pool(H100), pods=(bound,)) == [], "nobody rejects its pods"
+
+
 def test_pods_that_a_kubelet_rejects_are_looked_at_when_the_next_one_may_be_made() -> None:
     rejections = tuple(PodRejection(NOW - 2 + each, "h100-0", "Evicted", "") for each in range(3))
     [due] = deadlines(pool(H100), rejections=rejections)
     assert tries_again_at(rejections) < due < tries_again_at(rejections) + 1
+
+
+def test_no_pod_is_held_back_from_the_moment_at_which_the_next_one_may_be_made() -> None:
+    rejections = tuple(PodRejection(NOW - 2 + each, "h100-0", "Evicted", "") for each in range(3))
+    around, again = Surroundings({}, {}, rejections={"h100-sxm-80gb-tp1": rejections}), tries_again_at(rejections)
+    assert [held_back(around, pool(H100), at) for at in (again - 0.1, again)] == [0, None]
 
 
 def test_the_moment_at_which_a_new_node_is_not_waited_for_any_more_is_looked_at() -> None:

@@ -25,6 +25,7 @@ from plimsoll.placement.demands.failed_moves import (
 )
 from plimsoll.placement.options.verdicts import options
 from tests.support.planning import H100, L4, L40S, fleet, node, request
+from tests.support.status_schema import most_items
 
 NOW = 1_800_000_000.0
 ONE = Split(1)
@@ -71,7 +72,7 @@ def test_times_that_are_too_late_are_cut_so_that_no_place_is_refused_for_ever() 
 def test_no_more_is_kept_than_a_status_holds_and_the_latest_stay() -> None:
     many = tuple(failed(f"gpu-{index}", age=index) for index in range(MOST_REMEMBERED + 5))
     kept = remembered(many, (), "s", NOW)
-    assert len(kept) == MOST_REMEMBERED
+    assert len(kept) == MOST_REMEMBERED == most_items("failedMoves")
     assert kept[-1].gpu_type == "gpu-0"
 
 

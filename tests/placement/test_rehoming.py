@@ -22,6 +22,7 @@ from plimsoll.placement.demands.rehoming import (
 )
 from plimsoll.placement.plan import plan
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
+from tests.support.status_schema import most_items
 
 NOW = 1_800_000_000.0
 ONE = Split(1)
@@ -61,7 +62,7 @@ class TestMemory:
     def test_no_more_is_kept_than_a_status_holds_and_the_latest_stay(self) -> None:
         many = [Rehoming(f"gpu-{index}", ONE, at=NOW - index) for index in range(MOST_REMEMBERED + 5)]
         told = remembered(many, (), NOW)
-        assert len(told) == MOST_REMEMBERED
+        assert len(told) == MOST_REMEMBERED == most_items("rehomings")
         assert told[-1].gpu_type == "gpu-0"
 
     def test_replicas_that_follow_others_out_are_no_further_move(self) -> None:

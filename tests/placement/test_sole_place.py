@@ -87,6 +87,10 @@ def test_a_demand_with_pools_has_none() -> None:
     assert type_of(new_demand(pool(H100), replicas=2)) is None
 
 
+def test_a_demand_that_misses_no_replica_has_none() -> None:
+    assert type_of(new_demand(replicas=0)) is None
+
+
 def test_a_place_that_was_left_is_not_taken() -> None:
     assert type_of(new_demand()) == L40S
     assert type_of(new_demand(left=(Rehoming(L40S, Split(1), at=0.0),))) == H100

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import other_checkpoints
 from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import Placed, Suggestion
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.models.precision import KvPrecision, Precision
-from plimsoll.domain.public_words import SuggestionKind
+from plimsoll.domain.public_words import Reason, SuggestionKind
 from plimsoll.domain.requests.serving import Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.placement.advice import suggestions
@@ -67,6 +68,19 @@ def test_each_change_is_named_with_what_a_placement_with_it_costs() -> None:
     assert narrow.hourly_saving == decision.choice.hourly_price - outcome.choice.hourly_price
     assert narrow.tpot_seconds == outcome.choice.performance.tpot_seconds
     assert numbers(decision, NARROW)["place"] == "l4-24gb x 1"
+
+
+@pytest.mark.parametrize(("promised", "is_named"), [(0.04, True), (0.02, False)])
+def test_a_card_that_is_too_slow_is_suggested_with_a_change_that_makes_it_fast_enough(
+    promised: float, *, is_named: bool
+) -> None:
+    wanted = request(context=8192, concurrency=4, slo=Slo(20.0, promised))
+    decision = decided(wanted)
+    slow = [each.gpu_type for each in decision.rejections if each.reason is Reason.TOO_SLOW]
+    assert L4 in slow
+    found = [each for each in decision.suggestions if dict(each.numbers)["place"] == "l4-24gb x 1"]
+    assert bool(found) is is_named
+    assert all(each.tpot_seconds is not None and each.tpot_seconds <= promised for each in found)
 
 
 def test_the_saving_is_that_of_all_replicas() -> None:

@@ -17,7 +17,6 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
-from plimsoll.rebalance.places.elsewhere import SLOW_MOVE_SECONDS
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep, Move
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.policy import Mode
@@ -108,10 +107,24 @@ def test_of_cheaper_places_the_cheapest_one_with_room_for_all_replicas_is_taken(
     assert {each for (each, _), _ in place_after(decided).items()} == {kind}
 
 
+def _changed(seconds: float) -> Situation:
+    """The last change was made so many seconds ago."""
+    return replace(calm(), history=ChangeHistory((ChangeRecord(DUE - seconds, ChangeKind.ADD),)))
+
+
+def _losing(share: float) -> Situation:
+    """So large a share of the requests loses its cache."""
+    usual = calm()
+    assert usual.load.traffic is not None
+    return replace(usual, load=replace(usual.load, traffic=replace(usual.load.traffic, preempted_share=share)))
+
+
 NOT_NOW: dict[str, Situation] = {
     "a request waits": calm(replace(CALM, waiting=2)),
     "too few looks": replace(calm(), memory=replace(calm().memory, looks=looks(0.5, seconds=120, now=DUE))),
     "something was changed": replace(calm(), history=ChangeHistory((ChangeRecord(DUE - 300, ChangeKind.ADD),))),
+    "something was changed a moment less than the cool-down ago": _changed(AUTO.cooldown_seconds - 1),
+    "requests lose their cache": _losing(0.01),
     "a replica starts": calm(replicas=1, ready=1, new_replicas=1),
     "a promise is missed": calm(replace(CALM, token_seconds=0.2)),
     "it had to leave a slow place": replace(
@@ -127,9 +140,16 @@ def test_the_price_moves_nothing_while_anything_else_happens(situation: Situatio
     assert not isinstance(decide(situation, h100(L40S_NODE)).decision, Move)
 
 
+@every_case("situation", [_changed(AUTO.cooldown_seconds), _losing(0.0)], ids=["the cool-down is over", "none is lost"])
+def test_the_price_counts_where_the_last_of_it_is_over(situation: Situation) -> None:
+    assert isinstance(decide(situation, h100(L40S_NODE)).decision, Move)
+
+
 def test_a_day_after_a_move_for_a_promise_the_price_counts_again() -> None:
-    mark = ChangeRecord(DUE - SLOW_MOVE_SECONDS - 1, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value)
-    assert isinstance(decide(replace(calm(), history=ChangeHistory((mark,))), h100(L40S_NODE)).decision, Move)
+    for hours, counts in ((23.999, False), (24, True)):
+        mark = ChangeRecord(DUE - 3600 * hours, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value)
+        after = replace(calm(), history=ChangeHistory((mark,)))
+        assert isinstance(decide(after, h100(L40S_NODE)).decision, Move) is counts
 
 
 def kept(situation: Situation, what_if: WhatIf) -> bool:

@@ -28,6 +28,7 @@ from plimsoll.rebalance.inbox import (
 )
 from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, Retune
 from tests.support.planning import H100, L40S, pool, request
+from tests.support.status_schema import most_items
 from tests.support.work import counted_calls
 
 NOW = 1_700_000_000.0
@@ -235,10 +236,11 @@ def test_a_later_approval_lifts_the_rejection() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     many = [posted(str(index)) for index in range(20)]
     answered = pending(*many, *(vote(each.id, approves=False) for each in many)).heard(AnsweredProposals(), NOW)
-    assert len(answered.refusals) == MOST_REMEMBERED
+    assert len(answered.refusals) == MOST_REMEMBERED == most_items("rebalancing", "rejected")
     for index in range(20):
         answered = answered.with_carried_out(vote("a", uid=str(index)))
     assert answered.carried_out == tuple(map(str, range(20 - MOST_REMEMBERED, 20)))
+    assert len(answered.carried_out) == most_items("rebalancing", "carriedOut")
 
 
 def test_answered_votes_that_are_too_many_are_spent_the_oldest_first() -> None:

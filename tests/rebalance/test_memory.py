@@ -79,10 +79,15 @@ def test_the_mean_length_of_answers_is_learned() -> None:
     assert longer.output_tokens == 1000
 
 
-@pytest.mark.parametrize("output", [151, 200, 249])
+@pytest.mark.parametrize("output", [150, 200, 250])
 def test_what_chance_explains_is_no_other_length(output: int) -> None:
     known = LoopMemory(output_tokens=200.0)
     assert known.with_answers(traffic(replace(LOAD, output=output))) is known
+
+
+@pytest.mark.parametrize("output", [149, 251])
+def test_a_length_that_differs_by_more_than_a_quarter_is_learned(output: int) -> None:
+    assert LoopMemory(output_tokens=200.0).with_answers(traffic(replace(LOAD, output=output))).output_tokens == output
 
 
 def test_few_requests_and_idle_engines_teach_no_length() -> None:
@@ -133,6 +138,11 @@ def looking(turns: int, every: float, keep: float, needs: dict[int, int] | None 
 @pytest.mark.parametrize(("keep", "most"), [(1800.0, 62), (600.0, 22), (60.0, 14)])
 def test_turns_every_five_seconds_take_little_memory(keep: float, most: int) -> None:
     assert max(len(memory.looks) for memory in looking(1000, 5.0, keep)) <= most
+
+
+@pytest.mark.parametrize(("every", "looks"), [(29.9, 1), (30.0, 2)])
+def test_turns_within_half_a_minute_are_one_look(every: float, looks: int) -> None:
+    assert len(looking(2, every, 1800.0)[-1].looks) == looks
 
 
 def test_a_short_time_has_twenty_looks() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
+from plimsoll.decision.turns import policy_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
@@ -51,3 +53,10 @@ def test_only_auto_carries_changes_out_and_moves_can_be_left_to_people(
     assert policy.carries_out(Move(DecisionReason.PLACEMENT_TOO_SMALL)) is moves
     for change in (AddReplica, RemoveReplica, Retune):
         assert policy.carries_out(change(DecisionReason.SUSTAINED_QUEUE)) is others
+
+
+def test_a_spec_that_says_nothing_gives_the_policy_s_own_defaults() -> None:
+    bounds = ("mode", "min_replicas", "changes_per_hour", "reversals_per_hour", "window_seconds", "cooldown_seconds")
+    silent = {"model": {"name": "Qwen/Qwen2.5-7B-Instruct"}, "contextLength": 4096, "concurrency": 16}
+    plain, given = RebalancePolicy(), policy_of(InferenceDeploymentSpec.model_validate(silent))
+    assert [getattr(given, bound) for bound in bounds] == [getattr(plain, bound) for bound in bounds]

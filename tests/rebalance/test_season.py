@@ -89,6 +89,14 @@ def test_the_largest_arrivals_until_then_are_expected_and_not_the_last_ones() ->
     assert found.at < 12 * STEP_SECONDS
 
 
+@pytest.mark.parametrize(("startup", "steps"), [(0.0, 1), (1.0, 2), (STEP_SECONDS, 2), (STEP_SECONDS + 1, 3)])
+def test_a_rise_is_looked_for_until_a_replica_serves_and_one_step_more(startup: float, steps: int) -> None:
+    now = 8 * STEP_SECONDS
+    found = expected_within(Season(0, tuple(1.0 + index for index in range(30)), 1.0, 3, 0.0), now, startup, 8.0)
+    assert found is not None
+    assert found.at == now + steps * STEP_SECONDS
+
+
 @pytest.mark.parametrize("level", [0.85, 1.0, 1.2, 2.0])
 def test_today_is_expected_to_go_on_as_it_went_so_far_within_bounds(level: float) -> None:
     found = expected_at(7 * [morning], lambda at: level * morning(at))

@@ -148,7 +148,7 @@ def test_the_load_of_the_first_minute_restarts_nothing() -> None:
     usual = situation(H100, PROMPTS)
     traffic = usual.load.traffic
     assert traffic is not None
-    for seconds, is_due in ((59.0, False), (61.0, True)):
+    for seconds, is_due in ((59.9, False), (60.0, True)):
         short = replace(traffic, steady=replace(traffic.steady, seconds=seconds))
         where = replace(usual, load=replace(usual.load, traffic=short))
         assert is_restep(decide(where, about(runs(H100), room(H100, 8))).decision) == is_due

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -146,6 +147,14 @@ def test_every_engine_of_a_replica_fills_its_own_steps() -> None:
         found = model_of(request(slo=FAST), gpu(H100), split, KV_TOKENS)
         assert found is not None
         assert most_per_second(found, DOCUMENTS) > most_per_second(SMALL_STEP, DOCUMENTS)
+
+
+def test_a_time_that_is_just_kept_needs_no_smaller_step() -> None:
+    promised = FAST.tpot_seconds
+    assert promised is not None
+    for measured, is_missed in ((promised, False), (math.nextafter(promised, 1), True)):
+        now = replace(seen(DOCUMENTS, 0.06), token_seconds=measured)
+        assert (smaller_step(LARGE_STEP, DOCUMENTS, now, steps()) is not None) == is_missed
 
 
 def test_nothing_is_found_where_a_time_is_not_known() -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -162,6 +163,13 @@ def test_a_few_requests_in_the_first_second_of_a_new_pod_are_no_rise() -> None:
     assert found.arrivals.per_second == pytest.approx(20.0, rel=0.05)
 
 
+def test_the_first_two_scrapes_of_a_new_pod_show_what_came_between_them() -> None:
+    """It served many requests before the first of them, and few since."""
+    young = pod("b", STEADY, [NOW - 15, NOW], came=lambda at: 300.0 + 1.0 * (at - NOW + 15))
+    found = seen(pod("a", STEADY), young, ready_since={"a": LONG_AGO, "b": NOW - 60})
+    assert found.latest.per_second == pytest.approx(2.0 + 1.0)
+
+
 def test_a_new_pod_does_not_hide_that_arrivals_fell() -> None:
     """A flood ended with the last scrape, and a replica that it asked for has just begun to serve."""
     known = [pod(f"p{index}", STEADY, moments(), came=stepping(40.0, 0.2, NOW - 15)) for index in range(2)]
@@ -303,6 +311,20 @@ def test_before_the_first_token_nothing_is_known_of_the_lengths() -> None:
     found = seen(pod("a", Serves(rate=0.0)))
     assert found.lengths is None
     assert (found.ttft_seconds, found.token_seconds) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        ("prompt_tokens_total", "finished_prompt_tokens_total"),
+        ("generation_tokens_total", "finished_output_tokens_total"),
+    ],
+    ids=["prompts", "answers"],
+)
+def test_the_length_of_prompts_or_of_answers_alone_is_no_length_of_requests(unknown: tuple[str, str]) -> None:
+    nothing: dict[str, Any] = dict.fromkeys(unknown)
+    samples = tuple(replace(each, **nothing) for each in pod("a", STEADY).samples)
+    assert seen(PodSignals("a", samples)).lengths is None
 
 
 def test_times_are_means_of_the_last_scrapes() -> None:

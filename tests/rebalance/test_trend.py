@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from random import Random
+from statistics import correlation
 
 import pytest
 
-from plimsoll.rebalance.signals.forecast import FEWEST_POINTS, LEAST_SECONDS, Point, rise_within
+from plimsoll.rebalance.signals.forecast import FEWEST_POINTS, LEAST_SECONDS, SIGNIFICANT, Point, rise_within
 from tests.support.tables import every_case
 
 
@@ -39,6 +40,21 @@ def test_noise_is_no_rise() -> None:
         rng = Random(seed)  # noqa: S311 - a simulation
         found.append(rise_within(points(lambda _, dice=rng: 20 + dice.gauss(0, 1)), 300))  # type: ignore[misc]
     assert sum(rise > 0 for rise in found) <= 4
+
+
+@every_case("count", [12, 16, 20])
+@every_case("errors", [0.5, 0.98, 1.02, 3.0])
+def test_a_rise_counts_from_the_standard_errors_that_make_it_significant(count: int, errors: float) -> None:
+    """The slope over its standard error is r sqrt((n - 2) / (1 - r^2)), with the correlation r (Student's t)."""
+    scrapes = [(30.0 * index, (1.0, -1.0, -1.0, 1.0)[index % 4]) for index in range(count)]
+    slope = 0.01
+    noise = slope * math.sqrt(sum((at - 15.0 * (count - 1)) ** 2 for at, _ in scrapes) * (count - 2) / count)
+    rates = [5 + slope * at + noise / (SIGNIFICANT * errors) * chance for at, chance in scrapes]
+    r = correlation([at for at, _ in scrapes], rates)
+    t = r * math.sqrt((count - 2) / (1 - r * r))
+    assert t == pytest.approx(SIGNIFICANT * errors)
+    found = [Point(1e9 + at, rate) for (at, _), rate in zip(scrapes, rates, strict=True)]
+    assert rise_within(found, 300) == pytest.approx(3.0 if errors > 1 else 0.0)
 
 
 def test_a_fall_and_a_flat_line_are_no_rise() -> None:

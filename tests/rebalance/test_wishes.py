@@ -14,6 +14,7 @@ from plimsoll.rebalance.law.wishes import (
     LONG_QUEUE,
     MOST_FORECAST,
     NORMAL_QUEUE,
+    STORM_SHARE,
     DeploymentLoad,
     Need,
     Wish,
@@ -158,6 +159,20 @@ def test_a_long_queue_needs_more_where_the_speed_is_not_known() -> None:
     assert wish_of(load(long, long, is_settled=False), None).replicas < 3, "what is left of a start is no news"
     short = replace(long, waiting=LONG_QUEUE - 1)
     assert wish_of(load(short, short, is_settled=True), None).replicas < 3
+
+
+@pytest.mark.parametrize("pods", [1, 3])
+def test_requests_that_lose_their_cache_again_and_again_need_one_more_where_the_speed_is_not_known(pods: int) -> None:
+    """Engines that have only just begun to serve may have lost some while they filled."""
+    for share, is_settled, is_more in (
+        (STORM_SHARE, True, True),
+        (0.99 * STORM_SHARE, True, False),
+        (1.0, False, False),
+    ):
+        seen = replace(load(*pods * [USUAL]), is_settled=is_settled)
+        wish = wish_of(replace(seen, traffic=replace(seen.traffic, preempted_share=share)), None)
+        assert (wish.need is Need.PREEMPTIONS, wish.replicas > pods) == (is_more, is_more)
+        assert not is_more or wish.replicas == pods + 1
 
 
 @settings(max_examples=examples(80), deadline=None)

@@ -270,6 +270,24 @@ def test_scaled_to_zero_is_not_ready_while_pods_stay_because_the_change_is_refus
     assert words(report(PLACED, view(1, 1), replicas=0))["Ready"] == "True ScaledToZero"
 
 
+@pytest.mark.parametrize(("passes", "shown_as"), [({}, "Stalled"), ({"refusal_passes": True}, "Reconciling")])
+def test_who_waits_is_told_that_nothing_will_change_unless_a_refusal_passes(
+    passes: dict[str, bool], shown_as: str
+) -> None:
+    seen = words(report(PLACED, view(1, 0), refused="denied", **passes))
+    assert {"Stalled", "Reconciling"} & seen.keys() == {shown_as}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [({}, "All replicas move away from nodes that go soon (h)"), ({"replacing": 2}, "go soon (h): 2 in all")],
+    ids=["moves", "starts more"],
+)
+def test_nodes_that_go_soon_are_named_with_what_is_done(more: dict[str, int], told: str) -> None:
+    assert told in shown(report(PLACED, view(), leaving=("h",), **more))["Placed"]["message"]
+    assert "go soon" not in shown(report(PLACED, view(), **more))["Placed"]["message"]
+
+
 def test_a_transition_time_is_kept_while_the_status_stays() -> None:
     before = {"Ready": "False", "Planned": "True", "Available": "Unknown"}
     seen = shown(report(PLACED, view(1, 0)), **{kind: Since(status, EARLIER) for kind, status in before.items()})

@@ -10,6 +10,7 @@ from plimsoll.placement.demands.pools import Decision, Pool
 from plimsoll.placement.plan import plan
 from plimsoll.status.decisions import MOST_DECISIONS, DecisionNote, remembered
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
+from tests.support.status_schema import most_items
 
 KEY = ObjectKey("ns", "chat")
 PLACED = replace(plan([tenant(request(replicas=2))], fleet(node("l", L40S)))[0], appraisal=None)
@@ -44,7 +45,7 @@ def test_a_decision_that_changes_no_pool_adds_no_line_however_good_it_is() -> No
 def test_the_newest_comes_first_and_the_oldest_goes() -> None:
     earlier = tuple(note(number) for number in range(MOST_DECISIONS))
     found = remembered(earlier, KEY, (), PLACED, "now")
-    assert len(found) == MOST_DECISIONS
+    assert len(found) == MOST_DECISIONS == most_items("decisions")
     assert found[1:] == earlier[:-1]
     assert found[0].at == "now"
 

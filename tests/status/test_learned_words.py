@@ -56,3 +56,5 @@ def test_many_sources_are_counted() -> None:
     (correction,) = corrections([MEASURED])
     said = learned_sentence(correction, [f"ns/{number}" for number in range(7)])
     assert "Learned on l4-24gb x 2 from 7 engines (ns/0, ns/1, ns/2, ns/3 and 3 more)" in said
+    few = learned_sentence(correction, [f"ns/{number}" for number in range(4)])
+    assert "(ns/0, ns/1, ns/2, ns/3)" in few, "nobody is left to count"

@@ -439,6 +439,12 @@ def test_the_length_of_answers_is_read_where_it_can_be_one(written: int | None, 
     assert learned == Learned("h100-sxm-80gb-tp1", 1.25, 90.0, output_tokens=known)
 
 
+@pytest.mark.parametrize(("written", "known"), [(90, 90.0), (0, 0.0), (-1, None), (None, None)])
+def test_the_longest_start_is_read_where_it_can_be_one(written: int | None, known: float | None) -> None:
+    learned = read({"rebalancing": {**LOOP, "learned": {**LOOP["learned"], "startupSeconds": written}}}).learned
+    assert learned == Learned("h100-sxm-80gb-tp1", 1.25, known)
+
+
 def test_the_store_reads_a_status_once_and_says_the_same() -> None:
     body = inference_deployment_body(status={"pools": [{**ENTRY, "replicas": -1}]})
     kept = pruning.inference_deployment(body)

@@ -12,6 +12,7 @@ from plimsoll import __version__
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Remedy, Split
+from plimsoll.domain.decisions.proposals import Proposal, ProposalReason, Share
 from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import ConditionReason, RemedyKind
@@ -28,7 +29,8 @@ from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingRepor
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import decision
 from tests.status.test_record_reading import GOOD
-from tests.support.planning import L4, model, request
+from tests.support.planning import L4, model, pool, request
+from tests.support.status_schema import most_items
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
 EARLIER_POSIX = 1_767_225_600.0
@@ -294,7 +296,19 @@ def test_no_more_remedies_are_written_than_the_status_holds() -> None:
     assert about.decision is not None
     many = (Remedy(RemedyKind.KV_CACHE_FP8),) * 11
     document = written(replace(about, decision=replace(about.decision, remedies=many)))
-    assert len(document["remedies"]) == 10
+    assert len(document["remedies"]) == most_items("remedies")
+
+
+def test_no_more_proposals_are_written_than_the_status_holds() -> None:
+    share, figures = Share(pool(L4).target, 1), (("replicas", 1), ("added", "1.5"), ("gpus", 1), ("charge", "0.2"))
+    many = 5 * (Proposal((share,), (share,), ProposalReason.DEFRAGMENT_NODE, figures),)
+    assert len(written(serving(proposals=many))["proposals"]) == most_items("proposals")
+
+
+def test_no_more_changes_are_written_than_the_status_holds() -> None:
+    marks = tuple(ChangeRecord(EARLIER_POSIX + 60 * number, ChangeKind.MOVE, "R", 2) for number in range(300))
+    loop = RebalancingReport("Keep", "R", "why", "do", 1, 2, marks)
+    assert len(written(serving(rebalancing=loop))["rebalancing"]["changes"]) == most_items("rebalancing", "changes")
 
 
 def test_conditions_keep_their_time_while_their_status_stays() -> None:

@@ -122,8 +122,8 @@ def running_of(planned: Iterable[Ready], fleet: Fleet) -> Iterator[Running]:
                         pool.target,
                         pod.node,
                         ready.deployment.asked.priority.value,
-                        need_of_pool(ready.request, pool.gpu_type, pool.split, fleet),
                         price or Decimal(0),
+                        need_of_pool(ready.request, pool.gpu_type, pool.split, fleet),
                         pod.startup_seconds,
                     )
 

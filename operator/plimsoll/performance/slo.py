@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from plimsoll.domain.decisions.latency import Performance, Slo
 
-INTERACTIVE = Slo(ttft_seconds=5.0, tpot_seconds=0.1)
+READER_TTFT_SECONDS, READER_TPOT_SECONDS = 5.0, 0.1
+INTERACTIVE = Slo(ttft_seconds=READER_TTFT_SECONDS, tpot_seconds=READER_TPOT_SECONDS)
 """The default if a deployment declares none: a person reads along.
 
 100 ms a token are ten tokens a second, about 450 words a minute; adults read English silently at about 240 (Brysbaert

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from plimsoll.domain.decisions.latency import UNMEASURED, Objective, Performance, Slo
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.performance.slo import INTERACTIVE, upper_quarter
+from plimsoll.performance.slo import INTERACTIVE, READER_TPOT_SECONDS, READER_TTFT_SECONDS, upper_quarter
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def delay_cost(objective: Objective, requests: float, found: Performance | None,
     scale = SCALES[objective]
     limits = INTERACTIVE if slo is None else slo
     if found is None:
-        ttft, tpot = INTERACTIVE.ttft_seconds or 0.0, INTERACTIVE.tpot_seconds or 0.0
+        ttft, tpot = READER_TTFT_SECONDS, READER_TPOT_SECONDS
     elif found.trust == UNMEASURED:
         ttft, tpot = upper_quarter(found)
     else:

@@ -10,7 +10,7 @@ import math
 
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.requests.serving import Request
-from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.performance.slo import READER_TPOT_SECONDS, READER_TTFT_SECONDS
 from plimsoll.placement.demands.pools import Pool, SeenAnswers, Tenant, pool_name
 from plimsoll.placement.options.speed import load_of, speed_of
 
@@ -80,7 +80,7 @@ def _times(request: Request, choice: Option, seen: SeenAnswers | None) -> tuple[
         _full_batch(request, choice),
     )
     if found is None:
-        return INTERACTIVE.ttft_seconds or 0.0, INTERACTIVE.tpot_seconds or 0.0
+        return READER_TTFT_SECONDS, READER_TPOT_SECONDS
     if seen is not None and seen.pool == pool_name(choice.gpu.name, choice.split):
         return found.typical_ttft_seconds * seen.slowness, found.tpot_seconds * seen.slowness
     return found.typical_ttft_seconds, found.tpot_band[1]

@@ -19,7 +19,7 @@ from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.load import EXPECTED_HEADROOM_PERCENT
-from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.performance.slo import READER_TPOT_SECONDS
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.speed import speed_of
 
@@ -90,7 +90,7 @@ def _fast_enough(request: Request, option: Option, steps: tuple[int, ...]) -> in
 def _token_limit(slo: Slo | None) -> float:
     """Return the longest time per token in seconds: the declared one, else that for people who read along."""
     declared = None if slo is None else slo.tpot_seconds
-    return declared or INTERACTIVE.tpot_seconds or 0.0
+    return declared or READER_TPOT_SECONDS
 
 
 def _with(request: Request, option: Option, number: int) -> tuple[EngineSettings, MemoryEstimate] | None:

@@ -13,7 +13,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
 from plimsoll.performance.model import Load, performance
-from plimsoll.performance.slo import INTERACTIVE, SloMiss, slo_misses
+from plimsoll.performance.slo import READER_TPOT_SECONDS, READER_TTFT_SECONDS, SloMiss, slo_misses
 
 USUAL_CONTEXT_SHARE = 0.25
 """The mean request length as a share of ``contextLength`` if a deployment names no expected lengths. In replays of
@@ -82,8 +82,7 @@ def misses_usual(request: Request, found: Performance | None) -> bool:
     """Whether an option is too slow for a person who reads along, where the deployment declares no latency itself."""
     if request.slo is not None or found is None:
         return False
-    ttft, tpot = INTERACTIVE.ttft_seconds or 0.0, INTERACTIVE.tpot_seconds or 0.0
-    return found.typical_ttft_seconds > ttft or found.tpot_seconds > tpot
+    return found.typical_ttft_seconds > READER_TTFT_SECONDS or found.tpot_seconds > READER_TPOT_SECONDS
 
 
 def asks_for(request: Request, gpu: GpuType) -> bool:

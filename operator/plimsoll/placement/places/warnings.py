@@ -303,7 +303,7 @@ def _probable_warning(choice: Option) -> str:
 def _risk(choice: Option) -> str:
     """Return what happens if the need is larger: the engine starts wherever one longest request fits."""
     figures = choice.estimate
-    if 0 < choice.split.data_parallel * choice.settings.max_model_len <= figures.kv_capacity_low_tokens:
+    if choice.split.data_parallel * choice.settings.max_model_len <= figures.kv_capacity_low_tokens:
         return (
             f"the KV cache may hold only {figures.kv_capacity_low_tokens:,} of the {figures.kv_needed_tokens:,} tokens "
             "that the load needs, and requests wait then"

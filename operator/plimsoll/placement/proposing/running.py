@@ -31,9 +31,9 @@ class Running:
     owner: ObjectKey
     target: Target
     node: str
-    priority: int = 0
+    priority: int
+    price: Decimal
     need: HostNeed = NO_HOST_NEED
-    price: Decimal = Decimal(0)
     startup_seconds: float | None = None
 
     @property

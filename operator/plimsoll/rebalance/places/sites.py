@@ -108,5 +108,5 @@ def model_at(request: Request, option: Option) -> ReplicaModel | None:
 
 def _lengths_at(here: Site, kv_tokens: int) -> Lengths:
     """Return the lengths for a replica with another cache: a smaller one keeps fewer prefixes."""
-    kept = min(1.0, kv_tokens / here.model.kv_tokens)
+    kept = kv_tokens / here.model.kv_tokens
     return here.lengths if kept >= 1 else replace(here.lengths, cached=kept * here.lengths.cached)
