@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.decision.deployment import RefusedWrite
 from plimsoll.decision.memory import running_of
 from plimsoll.decision.pools import delay_of
 from plimsoll.decision.surroundings import Surroundings
@@ -34,6 +35,15 @@ def test_a_pool_is_late_for_the_words_of_pods_that_should_serve_and_do_not(
     late = pool(H100)
     around = Surroundings({late.name: (failed, replace(STARTS, name="other"))}, {})
     assert delay_of(late, around, Record(), None, 0.0).reason == reason
+
+
+@pytest.mark.parametrize(("missing", "reason"), [(0, "EnginesStarting"), (1, "PodsNotCreated"), (2, "PodsNotCreated")])
+def test_a_refusal_of_the_api_server_is_said_while_a_pod_is_missing(missing: int, reason: str) -> None:
+    late = replace(pool(H100), replicas=2, uncreated=missing)
+    refusal = RefusedWrite("create a pod", late.name, 403, "exceeded quota: gpus", since=0.0)
+    said = delay_of(late, Surroundings({late.name: (STARTS,)}, {}), Record(), refusal, 0.0)
+    assert said.reason == reason
+    assert ("exceeded quota: gpus" in said.message) == bool(missing)
 
 
 def test_others_may_move_replicas_on_nodes_at_the_price_of_all_their_gpus() -> None:
