@@ -8,7 +8,7 @@ _CUT = """() => {
   const wide = document.documentElement.clientWidth;
   const faults = [];
   const says = (what, element) => faults.push(`${what}: ${element.textContent.trim().slice(0, 60)}`);
-  const apart = '.skip, .reader, .patterns, option, optgroup, datalist, title';
+  const apart = '.skip, .visually-hidden, .patterns, option, optgroup, datalist, title';
   const hasText = element => [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
   const scrolls = style => ['auto', 'scroll'].includes(style.overflowX);
   const clips = style => style.overflowX !== 'visible' || style.clipPath !== 'none';
@@ -44,7 +44,7 @@ _CUT = """() => {
 
 _BROKEN = """() => {
   const faults = [];
-  const apart = '.reader, .skip, svg, details:not([open]) > :not(summary)';
+  const apart = '.visually-hidden, .skip, svg, details:not([open]) > :not(summary)';
   const lines = node => {
     const range = document.createRange();
     range.selectNodeContents(node);

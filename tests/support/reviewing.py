@@ -19,6 +19,9 @@ import pytest
 from plimsoll.cli.main import main
 from tests.support.faulty import IMPATIENT
 
+WIDTH = 200
+"""Columns of the terminal: each row of a table is one line there."""
+
 PATIENCE_SECONDS = 120
 
 
@@ -120,7 +123,7 @@ def _run(kubeconfig: Path, words: Sequence[str], text: str, name: str = "plan") 
 
 
 def _environment(kubeconfig: Path) -> dict[str, str]:
-    return {"KUBECONFIG": str(kubeconfig), **IMPATIENT}
+    return {"KUBECONFIG": str(kubeconfig), "COLUMNS": str(WIDTH), **IMPATIENT}
 
 
 def _list_of(manifests: Sequence[Mapping[str, Any]]) -> str:
