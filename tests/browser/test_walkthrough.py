@@ -67,7 +67,7 @@ def test_the_start_page_reads_in_the_order_of_trouble(console: ConsoleProcess, t
         - heading "Inbox" [level=1]
         - list:
           - listitem: 1 down
-          - listitem: 1 over the load line
+          - listitem: 1 / 0 over / near the load line
         - heading /Down/ [level=2]
         - list:
           - listitem:
@@ -97,7 +97,7 @@ def test_the_start_page_reads_in_the_order_of_trouble(console: ConsoleProcess, t
 
 def test_who_is_over_its_line_is_on_the_start_page(console: ConsoleProcess, tab_of: OpenTab) -> None:
     tab = start(console, tab_of)
-    expect(tab.page.locator(".cards li", has_text="over the load line")).to_contain_text("1")
+    expect(tab.page.locator(".cards li", has_text="over / near the load line")).to_contain_text("1")
     item = group(tab, "Over the load line").locator("li.item")
     expect(item).to_have_count(1)
     expect(item.get_by_role("link", name=f"{TEAM_A}/forced")).to_be_visible()
