@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.decision.deployment import RefusedWrite
-from plimsoll.decision.memory import running_of
+from plimsoll.decision.memory import Memory, running_of
 from plimsoll.decision.pools import delay_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.engines.failures import EngineFailure, StartFailure
@@ -59,3 +59,18 @@ def test_others_may_move_replicas_on_nodes_at_the_price_of_all_their_gpus() -> N
     price = gpu(H100).price
     assert price is not None
     assert [(each.node, each.price) for each in listed] == [("h", 2 * price.usd_per_hour), ("l", Decimal(0))]
+
+
+def test_the_estimate_of_what_runs_follows_the_pools() -> None:
+    """It is kept while request, fleet and pools are the same objects."""
+    memory, where, asked = Memory(), fleet(node("h", H100, 8), node("l", L4, 1)), request()
+    found = [
+        memory.figures(ready_of(deployment_of(resource=deployment(), pools=(each,)), asked), where)
+        for each in (pool(H100), pool(L4), pool(H100))
+    ]
+    fresh = [
+        Memory().figures(ready_of(deployment_of(resource=deployment(), pools=(each,)), asked), where)
+        for each in (pool(H100), pool(L4))
+    ]
+    assert found == [*fresh, fresh[0]]
+    assert fresh[0] != fresh[1]

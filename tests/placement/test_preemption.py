@@ -218,3 +218,13 @@ def test_of_two_types_the_one_whose_replicas_cost_less_is_emptied() -> None:
     wants = waiting(where, allow=(H100, A100))
     running = [runs("x", "a", "3"), runs("y", "b", "2", kind=A100)]
     assert ended(proposed(wants, running, where)) == {"y": 1}
+
+
+def test_an_owner_that_must_keep_replicas_leaves_the_others_nodes_to_be_tried() -> None:
+    """The nodes differ in their owners alone, and the first two are of one that can do without one replica only."""
+    where = fleet(*(node(name, H100, 1, held=1) for name in ("a", "b", "c")))
+    running = [runs("keeps", "a", "2"), runs("keeps", "b", "2"), runs("other", "c", "2")]
+    spare = {ObjectKey("ns", "keeps"): 1, ObjectKey("ns", "other"): 1}
+    found = preemption(waiting(where, missing=2), running, where, Ledger.of(where), spare)
+    assert found is not None
+    assert ended(found) == {"keeps": 1, "other": 1}
