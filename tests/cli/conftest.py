@@ -23,7 +23,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def deployments(text: str) -> list[dict[str, Any]]:
-    """What ``plan -o json`` says of each deployment; nothing of an answer that it did not give."""
+    """Return the document of ``plan -o json`` for each deployment; nothing of an answer that it did not give."""
     found: list[dict[str, Any]] = json.loads(text)["deployments"] if text else []
     return found
 

@@ -13,7 +13,7 @@ from tests.cli.conftest import Run
 
 
 def completed(run: Run, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
-    """What a shell gets for words of which the last one is not finished."""
+    """Return the answer that a shell gets to words of which the last one is not finished."""
     monkeypatch.setenv("_PLIMSOLL_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", " ".join(("plimsoll", *words)))
     monkeypatch.setenv("COMP_CWORD", str(len(words)))

@@ -1,4 +1,4 @@
-"""What changed since yesterday: from what statuses keep, the newest first, with its reason."""
+"""The changes since yesterday: from the past that statuses keep, the newest first, with its reason."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def lines(seconds: float = DAY, search: str = "") -> list[tuple[str, str, str]]:
 
 
 def test_the_changes_of_a_day_are_told_the_newest_first_each_with_its_reason() -> None:
-    told = proposal()
+    posted = proposal()
     assert lines() == [
         ("serving", "All serve.", "Serving"),
         ("placed", "1,200 on l4-24gb x 1 instead of 1,000 on l4-24gb x 1", "SustainedKvPressure"),
-        ("proposed", told["summary"], told["reason"]),
+        ("proposed", posted["summary"], posted["reason"]),
         ("engines restarted with other settings", "", "LatencyAboveTarget"),
     ]
 

@@ -108,13 +108,13 @@ async def test_pressure_is_sorted_by_name_and_keeps_its_order_with_another_time(
 
 
 async def test_errors_are_sorted_by_their_size() -> None:
-    def told(name: str, predicted: int) -> dict[str, Any]:
+    def reported(name: str, predicted: int) -> dict[str, Any]:
         body = named(name, "1.00")
         body["spec"] = {"model": {"name": name}}
         body["status"]["pools"][0] |= {"kvTokensPredicted": predicted, "kvTokensReported": 1000}
         return body
 
-    world = world_of(told("right", 1000), told("wrong", 1500))
+    world = world_of(reported("right", 1000), reported("wrong", 1500))
     for sort, first in (("worst", "wrong"), ("-worst", "right"), ("model", "right"), ("", "wrong")):
         seen = await page_of("/accuracy", world, query={"sort": (sort,)})
         rows = seen.html[seen.html.index("<tbody>") :]

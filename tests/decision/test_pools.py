@@ -1,4 +1,4 @@
-"""What is said of the pods of a pool, and which replicas others may move."""
+"""The words about the pods of a pool, and which replicas others may move."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ OF_DECISIONS = frozenset(
         "prometheus_client", "prometheus_api_client",
     }
 )  # fmt: skip
-"""What a pass of the operator needs: solvers, exporters, the live loop."""
+"""The modules that a pass of the operator needs: solvers, exporters, the live loop."""
 
 SLOW = frozenset({"aiohttp", "asyncio", "kubernetes", "pydantic", "plimsoll.api.v1alpha1", "yaml"})
-"""What takes longer to import than to answer a plain question."""
+"""The modules that take longer to import than to answer a plain question."""
 
 _HELP_OF_LISTS = ("approve", "completion", "console", "gpus", "models", "prices", "reject", "run", "top")
 

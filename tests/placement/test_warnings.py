@@ -91,12 +91,12 @@ def test_a_probable_fit_is_said_until_engines_report_that_the_cache_is_large_eno
 
 def test_an_engine_starts_with_less_cache_than_the_load_needs_if_one_longest_request_fits() -> None:
     longest = probable(100_000).settings.max_model_len
-    for low, told in ((longest, "requests wait then"), (longest - 1, "the engine may fail to start")):
+    for low, words in ((longest, "requests wait then"), (longest - 1, "the engine may fail to start")):
         choice = probable(100_000)
         (warning,) = warnings_for(
             request(), replace(choice, estimate=replace(choice.estimate, kv_capacity_low_tokens=low))
         )
-        assert told in warning
+        assert words in warning
 
 
 def test_without_any_report_nothing_is_proven_even_where_no_cache_is_needed() -> None:

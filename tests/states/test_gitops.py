@@ -78,7 +78,7 @@ def _answer(path: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def waits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[subprocess.CompletedProcess[str]]]:
-    """What ``kubectl wait`` answers about each case. It pauses between its questions, so all of them wait together."""
+    """Return the answers of ``kubectl wait``. It pauses between its questions, so all of the cases wait together."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Api) as listening:
         thread = Thread(target=listening.serve_forever, daemon=True)
         thread.start()

@@ -279,12 +279,12 @@ def test_who_waits_is_told_that_nothing_will_change_unless_a_refusal_passes(
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "words"),
     [({}, "All replicas move away from nodes that go soon (h)"), ({"replacing": 2}, "go soon (h): 2 in all")],
     ids=["moves", "starts more"],
 )
-def test_nodes_that_go_soon_are_named_with_what_is_done(more: dict[str, int], told: str) -> None:
-    assert told in shown(report(PLACED, view(), leaving=("h",), **more))["Placed"]["message"]
+def test_nodes_that_go_soon_are_named_with_what_is_done(more: dict[str, int], words: str) -> None:
+    assert words in shown(report(PLACED, view(), leaving=("h",), **more))["Placed"]["message"]
     assert "go soon" not in shown(report(PLACED, view(), **more))["Placed"]["message"]
 
 

@@ -1,4 +1,4 @@
-"""What of an open page a person cannot read: text that is cut, beyond the window, or broken where it is one figure."""
+"""The unreadable parts of an open page: text that is cut or beyond the window, and figures that are broken in two."""
 
 from __future__ import annotations
 

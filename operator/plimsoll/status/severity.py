@@ -109,7 +109,7 @@ FULL_FROM = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What engines report now: the used share of the KV cache (0 to 1), and the requests that wait."""
+    """The live figures of engines: the used share of the KV cache (0 to 1), and the requests that wait."""
 
     kv_share: float
     waiting: float
@@ -122,7 +122,7 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What a state is judged from.
+    """The signs that a state is judged from.
 
     Attributes:
         conditions: the conditions of the status, by type.

@@ -1,4 +1,4 @@
-"""What the state of a deployment is judged from, as a status has it."""
+"""The signs from which the state of a deployment is judged, as a status has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What helps, by the reason of a condition or of an event. ``docs/reasons.md`` says the same at more length."""
+"""The help for each reason of a condition or of an event. ``docs/reasons.md`` says the same at more length."""
 
 from __future__ import annotations
 

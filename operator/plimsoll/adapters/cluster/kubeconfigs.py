@@ -15,7 +15,7 @@ _FIX = "Set KUBECONFIG to the kubeconfig of a cluster"
 
 
 UNREADABLE = (ConfigException, OSError, YAMLError, AttributeError, TypeError)
-"""What the client raises for a file that it cannot use. For one that is empty it fails in its own code."""
+"""The errors of the client for a file that it cannot use. For one that is empty it fails in its own code."""
 
 
 class NoCluster(SourceUnavailable):

@@ -105,14 +105,14 @@ class GivenAnswer:
 
     @property
     def message(self) -> str:
-        """What was done."""
+        """The answer that was given."""
         word = "approved" if self.answer.verdict == "approve" else "rejected"
         return (
             f"{self.by} {word} proposal {self.proposal['id']} of {self.answer.deployment} ({described(self.proposal)})."
         )
 
     def text(self) -> str:
-        """What was done, and how to follow it."""
+        """Return the answer that was given, and how to follow it."""
         look = f"kubectl get {APPROVAL_PLURAL} {self.key.name} -n {self.key.namespace} -o wide"
         return f"{self.message}\nTo see the outcome: {look}"
 

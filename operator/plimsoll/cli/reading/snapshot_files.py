@@ -72,7 +72,7 @@ _KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class AdminFiles:
-    """What the admin of a cluster has set, for a plan without the cluster.
+    """The choices of a cluster's admin, for a plan without the cluster.
 
     Attributes:
         node_groups: a file with node groups, or NodePools; None: there is none.

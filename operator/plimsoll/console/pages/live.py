@@ -76,7 +76,7 @@ def known_pressures(visit: Visit) -> Pressures:
 
 
 async def inbox(visit: Visit) -> ConsolePage:
-    """What needs a person, the worst first."""
+    """List the things that need a person, the worst first."""
     live = await live_uses(visit, visit.world.rows.values())
     items = inbox_of(visit.world, visit.now, live.pressures())
     part = part_of(items, visit.path, visit.query)

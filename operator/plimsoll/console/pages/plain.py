@@ -35,7 +35,7 @@ async def accuracy(visit: Visit) -> ConsolePage:
 
 
 async def changes(visit: Visit) -> ConsolePage:
-    """What changed since yesterday, or in another time."""
+    """List the changes since yesterday, or in another time."""
     since, search = span_of(visit.first("since")), visit.first("q")
     seconds, shown = SPANS[since]
     part = part_of(changes_of(visit.world, visit.now, seconds, search), visit.path, visit.query)

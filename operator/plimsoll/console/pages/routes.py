@@ -12,7 +12,7 @@ from plimsoll.console.visit import View
 _FOLLOWS = f"The answer follows here; it is given up after {RUN_SECONDS:.0f} s."
 PLANS = f"The whole cluster is planned without and with your question. {_FOLLOWS}"
 SIMULATES = f"The load is simulated. {_FOLLOWS}"
-"""What the pages say that wait for a command."""
+"""The words of pages that wait for a command."""
 
 PAGES = (
     View("/", inbox, "Inbox"),

@@ -1,4 +1,4 @@
-"""What changed: decisions, changes of the live loop, new deployments, proposals and conditions, the newest first.
+"""The changes of a time, the newest first: decisions, the live loop's, new deployments, proposals and conditions.
 
 It is read from what the statuses keep of the past: the last decisions and changes of each deployment, and since when a
 condition holds. What was deleted has left nothing to read.

@@ -1,4 +1,4 @@
-"""What a form's question cannot be answered for, at the field that it is about and in the words of the page."""
+"""The reasons why a form's question has no answer, each at the field that it is about and in the words of the page."""
 
 from __future__ import annotations
 

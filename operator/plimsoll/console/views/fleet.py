@@ -90,7 +90,7 @@ NODE_SORTS: tuple[SortColumn[GpuNode], ...] = (
     SortColumn("gpu", "GPU type", lambda node: node.gpu.name),
     SortColumn("memory", "memory of a GPU", lambda node: node.gpu.usable_bytes, is_falling=True),
 )
-"""What nodes can be sorted by."""
+"""The columns by which nodes can be sorted."""
 
 
 def fleet_of(

@@ -86,7 +86,7 @@ GROUPS = (
 """The fields in groups, by their names."""
 
 _IN_SPECS = {"contextLength": "context-length", "minReplicas": "min", "maxReplicas": "max", "tensorParallel": "tp"}
-"""What messages call some fields."""
+"""The fields of the form, by their names in messages."""
 
 _LABELS = {each.name: FieldName(each.name, each.words) for each in FIELDS}
 

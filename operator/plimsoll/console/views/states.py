@@ -19,7 +19,7 @@ from plimsoll.domain.units import format_price
 from plimsoll.status.severity import Judged, Pressure, Severity, State, state_of
 
 Pressures = Mapping[ObjectKey, Pressure]
-"""What the engines of deployments report now; without those of which it is not known."""
+"""The live figures that the engines of deployments report; without those of which it is not known."""
 
 NOT_KNOWN: Pressures = MappingProxyType({})
 

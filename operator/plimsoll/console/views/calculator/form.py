@@ -123,7 +123,7 @@ _IN_SPECS = {
     "maxRank": "lora",
     "method": "speculate",
 }
-"""What messages about the manifest of a form call some of its fields."""
+"""The options of some fields, by their names in messages about the manifest of a form."""
 
 NAMES: Mapping[str, FieldName] = {
     "model": FieldName("model", "Model"),
