@@ -25,7 +25,7 @@ PYTHON = "3.11"
 """The image's Python: wheels differ by it."""
 
 MACHINES = ("x86_64", "aarch64")
-GLIBC = ("manylinux_2_17", "manylinux2014", "manylinux_2_28", "manylinux_2_34", "manylinux_2_36")
+GLIBC = ("manylinux_2_17", "manylinux2014", "manylinux_2_24", "manylinux_2_28", "manylinux_2_34", "manylinux_2_36")
 """What wheels call the distributions that the image's base (glibc 2.36) can run."""
 
 HEADER = f"# Made by scripts/lock_hashes.py from constraints.txt: CPython {PYTHON}, Linux, {' and '.join(MACHINES)}.\n"

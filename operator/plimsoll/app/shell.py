@@ -26,7 +26,7 @@ from plimsoll.adapters.cluster.client import (
     Cluster,
     ObjectKind,
 )
-from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import JOBS, LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.cluster.secrets import SecretUnreadable, read_entry
 from plimsoll.adapters.garbage import give_back_free_memory
 from plimsoll.adapters.highs import fleetwide
@@ -42,6 +42,7 @@ from plimsoll.app.live.signal_watch import LiveSignals, reader_of
 from plimsoll.app.lookups.claim_cache import ClaimCache
 from plimsoll.app.lookups.image_cache import ImageCache
 from plimsoll.app.lookups.model_cache import ModelCache
+from plimsoll.app.lookups.weights_watch import WeightsWatch
 from plimsoll.app.plan import planning_time
 from plimsoll.app.plan.inbox import ProposalInbox
 from plimsoll.app.plan.passes import Noticed, Passes
@@ -101,6 +102,7 @@ PRUNERS: dict[ObjectKind, Callable[[Body], Body | None]] = {
     NODES: pruning.node,
     PODS: pruning.pod,
     DEPLOYMENTS: pruning.workload,
+    JOBS: pruning.owned,
     SERVICES: pruning.owned,
     DISRUPTION_BUDGETS: pruning.owned,
     RESOURCE_QUOTAS: pruning.quota,
@@ -114,13 +116,13 @@ _OF_OWNED = Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced, SMA
 
 BOUNDS = {
     INFERENCE_DEPLOYMENTS: Bounds(pruning.size, pruning.identity, pruning.why_reduced),
-    **dict.fromkeys((DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS, PROPOSALS), _OF_OWNED),
+    **dict.fromkeys((DEPLOYMENTS, JOBS, SERVICES, DISRUPTION_BUDGETS, PROPOSALS), _OF_OWNED),
     APPROVALS: Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced),
 }
 
 KEPT: dict[ObjectKind, str | None] = {
     **dict.fromkeys((INFERENCE_DEPLOYMENTS, NODES, PODS)),
-    **dict.fromkeys((DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS), OWNED_SELECTOR),
+    **dict.fromkeys((DEPLOYMENTS, JOBS, SERVICES, DISRUPTION_BUDGETS), OWNED_SELECTOR),
 }
 """The kinds without which nothing is decided, each with its server-side label selector."""
 
@@ -196,6 +198,7 @@ def new_reader(
         PodPolicy.from_json(settings.pod_policy or "{}"),
         ClaimCache(cluster.get, on_change),
         ImageCache.asking(settings.image_registries, on_change),
+        WeightsWatch(cluster.list, on_change),
     )
 
 
@@ -247,8 +250,7 @@ class Shell:
         live = self._live(wake)
         reader = new_reader(cluster, self.settings, self.settings.cache_dir / "hub", wake.set)
         self.planner = self._planner(Executor(cluster, self.store), metrics, wake, reader, prices, live)
-        for cache in (reader.models, reader.claims, reader.images):
-            self.stack.push_async_callback(cache.close)
+        self.stack.push_async_callback(reader.close)
         self.tasks = [
             asyncio.create_task(self._beat()),
             asyncio.create_task(_give_back_memory()),

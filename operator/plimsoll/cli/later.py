@@ -5,7 +5,7 @@ All these imports of the command line are here. A missing extra becomes an error
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from plimsoll.facts.prices.repricing import OwnPrices
 if TYPE_CHECKING:
     from plimsoll.adapters.hub.hub import HubModels
     from plimsoll.adapters.hub.registries import Registries
+    from plimsoll.adapters.weights.copying import FolderCopy
     from plimsoll.app.exports.document import Export
     from plimsoll.app.review.values import DeploymentWish, Means, Measured, Review
     from plimsoll.cli.cluster.deciding import DecidingCluster
@@ -70,6 +71,13 @@ def run_operator() -> None:
         from plimsoll.app.operator import run
         from plimsoll.app.settings import Settings
     run(Settings.from_environment())
+
+
+def weights_copy(folder: Path, say: Callable[[str], None]) -> FolderCopy:
+    """A copy of weights into a folder. Raises :class:`MissingExtra`."""
+    with _from_extra("weights", "Copying weights"):
+        from plimsoll.adapters.weights.copying import FolderCopy
+    return FolderCopy(folder, say)
 
 
 def solver_of_plans(overload: Overload) -> Fleetwide:

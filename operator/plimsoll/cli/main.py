@@ -23,6 +23,7 @@ COMMANDS = (
     "console",
     "estimate",
     "explain",
+    "fetch",
     "fleet",
     "gpus",
     "init",

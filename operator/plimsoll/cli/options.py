@@ -157,6 +157,8 @@ _ENTRIES: Final = (
     # The answer.
     Entry(("-o", "--output", "form"), "Form of the answer.", _one_of),
     Entry(("--save",), "The file to write.", None, _NAMED_FILE),
+    Entry(("--into",), "The folder to make.", None, {"metavar": "FOLDER"}),
+    Entry(("--revision",), "Commit, tag or branch of a model on the hub."),
     Entry(("--hash-names",), "Replace names of objects, namespaces and labels by digests.", None, {"is_flag": True}),
     Entry(("--seconds",), "Between pictures.", click.FloatRange(0.5, 3600)),
     Entry(("--once",), "Print one picture and end.", None, {"is_flag": True}),

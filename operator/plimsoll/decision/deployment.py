@@ -12,6 +12,7 @@ from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.requests.weights import WeightsView
 from plimsoll.domain.units import counted
 from plimsoll.placement.demands.clocks import MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import FailedMove
@@ -60,6 +61,7 @@ class Asked:
         problem: why it cannot be planned.
         replicas: what the object itself declares, for the status of a deployment without a request.
         teaches: whether others can rely on what its engines report.
+        weights: the copy of the weights on a claim as it is now; None: none is asked for.
     """
 
     resource: InferenceDeployment | None = None
@@ -69,6 +71,7 @@ class Asked:
     problem: DeploymentProblem | None = None
     replicas: int = 0
     teaches: bool = False
+    weights: WeightsView | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ LEAST_NAMESPACES = 2
 """The least number of other namespaces whose engines must have been observed, so that a correction from them counts."""
 
 _CUSTOM_FIELDS = (
-    ("model", "config"), ("model", "path"), ("engine", "image"), ("engine", "extraArgs"),
+    ("model", "config"), ("model", "path"), ("model", "source"), ("engine", "image"), ("engine", "extraArgs"),
     ("engine", "speculation", "draftModel", "config"), ("engine", "speculation", "draftModel", "path"),
     ("podTemplate", "env"), ("podTemplate", "envFrom"), ("podTemplate", "volumes"), ("podTemplate", "volumeMounts"),
     ("podTemplate", "modelCache", "claimName"), ("podTemplate", "runtimeClassName"),

@@ -43,13 +43,14 @@ class Surroundings:
     """The ``pods`` and ``workloads`` (Deployments) of one object, by pool name.
 
     ``complaints`` name objects that carry its labels but do not belong to it, and say why each is ignored.
-    ``rejections`` are the pods by pool that kubelets have rejected.
+    ``rejections`` are the pods by pool that kubelets have rejected. ``jobs`` are the Jobs that copy weights, by name.
     """
 
     pods: Mapping[str, tuple[PodFacts, ...]]
     workloads: Mapping[str, Body]
     complaints: tuple[str, ...] = ()
     rejections: Mapping[str, tuple[PodRejection, ...]] = field(default_factory=dict)
+    jobs: Mapping[str, Body] = field(default_factory=dict)
 
     def rejecting(self, pool: str, replicas: int, now: float, avoids: Collection[str] = ()) -> tuple[PodRejection, ...]:
         """Return the rejections of a pool's pods within the last hour, if the next pod probably is rejected, too.

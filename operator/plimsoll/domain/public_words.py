@@ -44,6 +44,8 @@ class ConditionReason(StrEnum):
     WAITING_FOR_SCHEDULER = "WaitingForScheduler"
     WAITING_FOR_NODES = "WaitingForNodes"
     WAITING_FOR_QUEUE = "WaitingForQueue"
+    WEIGHTS_ARRIVING = "WeightsArriving"
+    WEIGHTS_FAILED = "WeightsFailed"
     CREATING_PODS = "CreatingPods"
     PODS_SCHEDULED = "PodsScheduled"
     SCALED_TO_ZERO = "ScaledToZero"

@@ -24,7 +24,7 @@ def least_driver(options: WorkloadOptions) -> int:
 def fills_cache(options: WorkloadOptions) -> bool:
     """Whether a start is known to download the model into the volume that is mounted at ``CACHE_PATH``."""
     pod = options.pod
-    if options.model_source.startswith("/") or pod.env_from:
+    if options.weights is not None or options.model_source.startswith("/") or pod.env_from:
         return False
     if any(str(mount.get("mountPath")).startswith(CACHE_PATH) for mount in pod.volume_mounts):
         return False

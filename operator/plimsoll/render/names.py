@@ -13,6 +13,9 @@ FIELD_MANAGER = "plimsoll"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 DEPLOYMENT_LABEL = f"{GROUP}/deployment"
 POOL_LABEL = f"{GROUP}/pool"
+WEIGHTS_LABEL = f"{GROUP}/weights"
+"""On pods that copy weights: the name of their InferenceDeployment. No Service selects them."""
+
 POOL_ANNOTATION = f"{GROUP}/pool-record"
 """The pool as JSON on its Deployment: if a status is lost, the placement is read from the running Deployments."""
 

@@ -9,6 +9,7 @@ from plimsoll.domain.cluster.host import HostEstimate
 from plimsoll.domain.cluster.node_rules import NAME_FIELD, NOT_WINDOWS, older_drivers, other_architectures
 from plimsoll.domain.cluster.spot import SPOT_LABELS
 from plimsoll.domain.decisions.outcomes import Option, Target
+from plimsoll.domain.requests.weights import Weights
 from plimsoll.domain.requests.workload import (
     CACHE_PATH,
     ENGINE_PORT,
@@ -23,6 +24,7 @@ from plimsoll.engines.base import Engine, Launch, Probe
 from plimsoll.engines.node_needs import least_driver
 from plimsoll.engines.registry import engine_of
 from plimsoll.render.names import CONTAINER, POOL_LABEL, pool_labels
+from plimsoll.render.weights import credentials, weights_mounts, weights_volumes
 
 STOP_RESERVE_SECONDS = 15
 """The grace period is this much longer than pre-stop and drain together, so that the engine can stop by itself."""
@@ -49,7 +51,7 @@ def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifes
             "containers": [_container(options, choice, engine, launch)],
             "affinity": _affinity(options, choice),
             "tolerations": _tolerations(choice, user),
-            "volumes": [*_own_volumes(choice, user), *user.volumes],
+            "volumes": [*_own_volumes(choice, user), *weights_volumes(options.weights), *user.volumes],
             "terminationGracePeriodSeconds": PRE_STOP_SECONDS + launch.drain_seconds + STOP_RESERVE_SECONDS,
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
@@ -63,6 +65,13 @@ def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifes
             **_optional(user),
         },
     }
+
+
+def place_of(options: WorkloadOptions, choice: Option) -> Manifest:
+    """The fields of a pod's spec that keep it on the nodes of a choice."""
+    selector = {"nodeSelector": dict(options.pod.node_selector)} if options.pod.node_selector else {}
+    affinity = {"nodeAffinity": _affinity(options, choice)["nodeAffinity"]}
+    return {"affinity": affinity, "tolerations": _tolerations(choice, options.pod), **selector}
 
 
 def _scrape_annotations(options: WorkloadOptions, engine: Engine) -> dict[str, str]:
@@ -89,7 +98,7 @@ def _container(options: WorkloadOptions, choice: Option, engine: Engine, launch:
         **({"command": list(launch.command)} if launch.command else {}),
         "args": list(launch.arguments),
         "env": _environment(options, launch),
-        **({"envFrom": list(options.pod.env_from)} if options.pod.env_from else {}),
+        **_environment_sources(options),
         "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
         "resources": _resources(options.pod, choice),
         "startupProbe": _health(launch.startup),
@@ -106,6 +115,7 @@ def _container(options: WorkloadOptions, choice: Option, engine: Engine, launch:
             {"name": "cache", "mountPath": CACHE_PATH},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the engine's ranks talk through it
             *([] if _mounts_temporary(options.pod) else [{"name": "tmp", "mountPath": TEMPORARY_PATH}]),
+            *weights_mounts(options.weights),
             *options.pod.volume_mounts,
         ],
     }
@@ -128,6 +138,17 @@ def _environment(options: WorkloadOptions, launch: Launch) -> list[Manifest]:
         own.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}})
     users = {entry["name"] for entry in options.pod.env}
     return [*(entry for entry in own if entry["name"] not in users), *options.pod.env]
+
+
+def _environment_sources(options: WorkloadOptions) -> Manifest:
+    """The user's sources of variables, and the credentials of a bucket that the engine reads itself."""
+    sources = [*_credentials(options.weights), *options.pod.env_from]
+    return {"envFrom": sources} if sources else {}
+
+
+def _credentials(weights: Weights | None) -> list[Manifest]:
+    is_read_here = weights is not None and weights.claim is None
+    return credentials(weights) if is_read_here else []
 
 
 def _resources(user: PodOptions, choice: Option) -> Manifest:

@@ -14,6 +14,7 @@ from typing import Any
 from plimsoll.domain.public_words import NODE_LACKS, LiveTrouble, PublicWord, Reason
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
+from plimsoll.domain.requests.weights import WeightsState
 from plimsoll.domain.units import agreed, counted, counted_of, to_rfc3339
 from plimsoll.placement.advice.remedies import only_waits
 from plimsoll.placement.demands.failed_moves import Delay, settings_words
@@ -28,6 +29,7 @@ from plimsoll.placement.explain import (
     remedy_sentence,
 )
 from plimsoll.status.report import PoolView, Report
+from plimsoll.status.weights_words import weights_sentence
 from plimsoll.status.what_helps import why_and_help
 
 CRASH_RESTARTS = 1
@@ -182,6 +184,9 @@ def _placed_by(report: Report, decision: Decision) -> StatedCondition:
         return StatedCondition("False", Why.PODS_NOT_CREATED, report.refused, stalled=not report.refusal_passes)
     if report.contested:
         return StatedCondition("False", Why.REPLICAS_CONTESTED, report.contested, stalled=True)
+    weights = _awaited_weights(report)
+    if weights is not None and not any(view.pods for view in views):
+        return weights
     error = next((view.workload_error for view in views if view.workload_error), "")
     if error:
         return StatedCondition("False", Why.PODS_NOT_CREATED, error)
@@ -204,6 +209,16 @@ def _placed_by(report: Report, decision: Decision) -> StatedCondition:
         return StatedCondition("False", Why.CREATING_PODS, f"{counted_of(bound, wanted, 'pod', 'exists', 'exist')}.")
     placed = f"{counted(bound, 'pod')} {agreed(bound, 'is bound to its node', 'are bound to their nodes')}."
     return StatedCondition("True", Why.PODS_SCHEDULED, placed)
+
+
+def _awaited_weights(report: Report) -> StatedCondition | None:
+    """The verdict while the weights of this spec are not on their claim; None: they are, or none are wanted."""
+    view = report.weights
+    if view is None or view.is_ready:
+        return None
+    has_failed = view.state is WeightsState.FAILED
+    why = Why.WEIGHTS_FAILED if has_failed else Why.WEIGHTS_ARRIVING
+    return StatedCondition("False", why, weights_sentence(view), stalled=has_failed)
 
 
 def _waiting(pods: int) -> str:
@@ -277,6 +292,15 @@ def _available(report: Report, now: str) -> StatedCondition:
         )
     if report.replicas == 0:
         return StatedCondition("False", Why.SCALED_TO_ZERO, report.asleep or _EMPTY)
+    return _served(report, views, ready)
+
+
+def _served(report: Report, views: Sequence[PoolView], ready: int) -> StatedCondition:
+    """The verdict about replicas of which none fails."""
+    weights = _awaited_weights(report)
+    if ready and weights is not None:
+        message = f"The replicas serve on with the weights of before. {weights.message}"
+        return replace(weights, status="True", message=message)
     if ready and any(view.updating for view in views):
         return StatedCondition(
             "True",

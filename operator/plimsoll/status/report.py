@@ -10,6 +10,7 @@ from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import LiveTrouble, PublicWord
 from plimsoll.domain.requests.serving import ObservedCapacity
+from plimsoll.domain.requests.weights import WeightsView
 from plimsoll.placement.demands.clocks import MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import FailedMove
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool
@@ -110,7 +111,7 @@ class Report:
     the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds). ``late_updates``
     are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is wanted and what
     starts one, if the live loop decided that. ``left_out`` names GPUs of the fleet that take no part, and
-    ``coming`` names new nodes that may still be of use; empty if there is none.
+    ``coming`` names new nodes that may still be of use; empty if there is none. ``weights`` is the copy on a claim.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Report:
     asleep: str = ""
     left_out: str = ""
     coming: str = ""
+    weights: WeightsView | None = None
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """The KV tokens of one replica as predicted when the spec was last planned.

@@ -63,6 +63,8 @@ class State(StrEnum):
     REPLICA_STUCK = "stuck replica"
     UNEVEN = "uneven load"
     CACHE_TOO_SMALL = "cache too small"
+    WEIGHTS_ARRIVE = "weights arrive"
+    WEIGHTS_FAILED = "weights failed"
     STARTING = "starting"
     SERVES_IN_PART = "serves in part"
     ROLLING_OUT = "rolling out"
@@ -273,6 +275,8 @@ def _stalled_state(signs: Signs, stalled: Sign, *, serves: bool) -> State:
         if stalled.reason == Why.NO_GPU_FITS:
             return State.REFUSED
         return State.INVALID if stalled.reason in _ABOUT_THE_SPEC else State.UNUSABLE
+    if stalled.reason == Why.WEIGHTS_FAILED:
+        return State.WEIGHTS_FAILED
     if placed is not None and placed.status == "False" and placed.reason == stalled.reason:
         return State.NOT_RUN
     return State.LATE if serves else State.FAILED
@@ -288,6 +292,8 @@ def _unready(signs: Signs, ready: Sign) -> Judged | None:
         why = first if first is not None and first.reason == ready.reason else ready
         return Judged(waits, Severity.WAITING, ready, why.since)
     available = signs.true(Kind.AVAILABLE)
+    if ready.reason == Why.WEIGHTS_ARRIVING:
+        return _lasting(State.WEIGHTS_ARRIVE, Severity.PASSING, ready)
     if available is None:
         return _lasting(State.STARTING, Severity.PASSING, ready)
     in_part = available.reason == Why.SOME_REPLICAS_SERVE

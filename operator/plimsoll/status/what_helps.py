@@ -37,6 +37,9 @@ WHAT_HELPS: Mapping[PublicWord | str, str] = MappingProxyType(
         "grace period",
         Why.WAITING_FOR_NODES: "wait; if no node comes, read the autoscaler's log and look at the cloud's quota",
         Why.WAITING_FOR_QUEUE: "wait, or look at the queue with kubectl describe localqueue",
+        Why.WEIGHTS_ARRIVING: "wait; the log of the pod with the label plimsoll.dev/weights names each file",
+        Why.WEIGHTS_FAILED: "correct what is named here: the model or its revision, the source and its Secret, the "
+        "token, or the room on the claim",
         Why.CREATING_PODS: "wait a moment",
         Why.ROLLING_OUT: "wait: nothing that serves ends before its successor serves",
         Why.SOME_REPLICAS_SERVE: "wait, or look at the pods that are not ready with kubectl get pods",

@@ -33,6 +33,7 @@ from plimsoll.status.places import FAILED_MOVE, MOVE, POOL, REHOMING, RETUNE, TO
 from plimsoll.status.reading import Record, shown_parts
 from plimsoll.status.rejected import rejected
 from plimsoll.status.report import Report
+from plimsoll.status.weights_words import weights_fields
 
 MAX_REJECTIONS = 40
 """The most rejections in a status: four splits on ten GPU types. The rest is only counted."""
@@ -85,6 +86,8 @@ def decided_fields(report: Report, earlier: Mapping[str, Since], now: str) -> Fi
         "selector": pod_selector(report.name),
         "observations": [SEEN.fields(each, release=__version__) for each in report.observations],
     }
+    if report.problem is None:
+        found["weights"] = None if report.weights is None else weights_fields(report.weights)
     if decision is not None:
         found |= _decided(report, decision)
     if report.model is not None and decision is not None:

@@ -57,6 +57,7 @@ RESOURCE_QUOTAS = ObjectKind("", "v1", "ResourceQuota", "resourcequotas")
 LIMIT_RANGES = ObjectKind("", "v1", "LimitRange", "limitranges")
 PRIORITY_CLASSES = ObjectKind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 DEPLOYMENTS = ObjectKind("apps", "v1", "Deployment", "deployments")
+JOBS = ObjectKind("batch", "v1", "Job", "jobs")
 DISRUPTION_BUDGETS = ObjectKind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 EVENTS = ObjectKind("events.k8s.io", "v1", "Event", "events")
 RESOURCE_SLICES = ObjectKind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
@@ -70,7 +71,7 @@ LEASES = ObjectKind("coordination.k8s.io", "v1", "Lease", "leases")
 
 KINDS = (
     INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
-    DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS, RESOURCE_SLICES, PROPOSALS, APPROVALS,
+    DEPLOYMENTS, JOBS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS, RESOURCE_SLICES, PROPOSALS, APPROVALS,
     RESOURCE_CLAIMS, SELF_REVIEWS, ACCESS_REVIEWS, CLAIMS, VOLUMES, STORAGE_CLASSES, LIMIT_RANGES,
 )  # fmt: skip
 

@@ -19,6 +19,7 @@ from plimsoll.api.checks.pod_checks import sources_of
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, PodTemplateSpec
 from plimsoll.api.v1alpha1.volumes import SOURCES, Volume
 from plimsoll.domain.errors import InvalidInput, NotPermitted
+from plimsoll.domain.requests.weights import Scheme
 
 CHART_KEY = "podPolicy"
 """The key of the policy in the chart's values."""
@@ -104,8 +105,20 @@ def check_pod_policy(spec: InferenceDeploymentSpec, policy: PodPolicy, namespace
     token = spec.model.token_secret_ref
     if token is not None and not _matches(token.name, (*policy.token_secrets, *policy.secrets)):
         raise _refused("spec.model.tokenSecretRef.name", token.name, "tokenSecrets", policy.token_secrets)
+    secret, cache = spec.model.source_secret_ref, spec.model.cache
+    if secret is not None:
+        _check_secret("spec.model.sourceSecretRef.name", secret.name, policy)
+    if cache is not None:
+        _check_volume_type("spec.model.cache.claimName", cache.claim_name, "persistentVolumeClaim", policy)
+    if (spec.model.source or "").startswith(f"{Scheme.OCI}://"):
+        _check_volume_type("spec.model.source", str(spec.model.source), "image", policy)
     if spec.pod_template is not None:
         _check_template(spec.pod_template, policy)
+
+
+def _check_volume_type(field: str, value: str, source: str, policy: PodPolicy) -> None:
+    if source not in policy.volume_types:
+        raise _refused(field, value, "volumeTypes", policy.volume_types, needed=source)
 
 
 def _check_template(template: PodTemplateSpec, policy: PodPolicy) -> None:
@@ -116,9 +129,8 @@ def _check_template(template: PodTemplateSpec, policy: PodPolicy) -> None:
     if priority and priority.startswith("system-") and not _matches(priority, policy.priority_classes):
         raise _refused(f"{_POD}.priorityClassName", priority, "priorityClasses", policy.priority_classes)
     cache = template.model_cache
-    if cache is not None and cache.claim_name is not None and "persistentVolumeClaim" not in policy.volume_types:
-        field = f"{_POD}.modelCache.claimName"
-        raise _refused(field, cache.claim_name, "volumeTypes", policy.volume_types, needed="persistentVolumeClaim")
+    if cache is not None and cache.claim_name is not None:
+        _check_volume_type(f"{_POD}.modelCache.claimName", cache.claim_name, "persistentVolumeClaim", policy)
     for field, name in _environment_secrets(template):
         _check_secret(field, name, policy)
     for index, volume in enumerate(template.volumes or ()):

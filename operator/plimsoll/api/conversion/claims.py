@@ -76,12 +76,15 @@ def _fields(spec: InferenceDeploymentSpec) -> dict[str, str]:
             name = volume.persistent_volume_claim.claim_name
             found.setdefault(name, f"spec.podTemplate.volumes[{index}].persistentVolumeClaim.claimName")
     if template.model_cache is not None and template.model_cache.claim_name is not None:
-        found[template.model_cache.claim_name] = "spec.podTemplate.modelCache.claimName"
+        found[template.model_cache.claim_name] = CLAIM_NAME
+    if spec.model.cache is not None:
+        found[spec.model.cache.claim_name] = WEIGHTS_CLAIM
     return found
 
 
 SIZE_LIMIT = "spec.podTemplate.modelCache.sizeLimit"
 CLAIM_NAME = "spec.podTemplate.modelCache.claimName"
+WEIGHTS_CLAIM = "spec.model.cache.claimName"
 
 
 def disk_rules(options: WorkloadOptions, model: ModelFacts, smallest: int | None) -> tuple[NodeRule, ...]:
@@ -109,15 +112,16 @@ def disk_rules(options: WorkloadOptions, model: ModelFacts, smallest: int | None
 
 def claim_remarks(options: WorkloadOptions, model: ModelFacts, claims: Iterable[Claim]) -> tuple[str, ...]:
     """Return the warning about a claim that has less room than the model's files take; nothing if it has enough."""
-    name = options.pod.cache_claim
+    kept = None if options.weights is None else options.weights.claim
+    name, field = (options.pod.cache_claim, CLAIM_NAME) if kept is None else (kept, WEIGHTS_CLAIM)
     found = next((claim for claim in claims if claim.name == name), None)
-    if found is None or found.capacity_bytes is None or not fills_cache(options):
+    if found is None or found.capacity_bytes is None or not (kept or fills_cache(options)):
         return ()
     size = _files_bytes(model)
     if size <= found.capacity_bytes:
         return ()
     said = (
-        f"The claim {name} in {CLAIM_NAME} has {format_gib(found.capacity_bytes)}, and the model's files take "
+        f"The claim {name} in {field} has {format_gib(found.capacity_bytes)}, and the model's files take "
         f"{format_gib(size)}: unless its storage lets it grow, the download fails. Enlarge it or name another one."
     )
     return (said,)

@@ -30,6 +30,7 @@ from plimsoll.api.v1alpha1 import (
     EngineSpec,
     InferenceDeployment,
     InferenceDeploymentSpec,
+    ModelSpec,
     PodTemplateSpec,
     Sizing,
 )
@@ -69,6 +70,7 @@ from plimsoll.domain.requests.serving import (
     ServingShape,
     TotalLoad,
 )
+from plimsoll.domain.requests.weights import Scheme, Weights
 from plimsoll.domain.requests.workload import Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.engines.base import Engine, Feature
@@ -486,11 +488,12 @@ def to_workload_options(
     spec = resource.spec
     token = spec.model.token_secret_ref
     draft = draft_model(spec)
+    weights = weights_of(spec.model)
     return WorkloadOptions(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
         uid=resource.metadata.uid,
-        model_source=spec.model.path or spec.model.name,
-        revision=None if spec.model.path else spec.model.revision,
+        model_source=(spec.model.path or spec.model.name) if weights is None else weights.address,
+        revision=None if spec.model.path or weights else spec.model.revision,
         engine_version=str(spec.engine.release),
         engine=spec.engine.engine_name,
         image=spec.engine.image,
@@ -503,6 +506,20 @@ def to_workload_options(
         images=images or EngineImages(),
         scrape_annotations=scrape_annotations,
         queue=resource.metadata.labels,
+        weights=weights,
+    )
+
+
+def weights_of(model: ModelSpec) -> Weights | None:
+    """Return where the weights are; None if they are in the pod already, or the engine downloads them from the Hub."""
+    if model.source is None and model.cache is None:
+        return None
+    secret = model.source_secret_ref
+    return Weights(
+        source=f"{Scheme.HUB}://{model.name}" if model.source is None else model.source.rstrip("/"),
+        revision=model.revision,
+        claim=None if model.cache is None else model.cache.claim_name,
+        secret=None if secret is None else secret.name,
     )
 
 

@@ -22,10 +22,13 @@ PATH_OR_ADDRESS: JsonDict = {"pattern": r"^/|^[A-Za-z][A-Za-z0-9+.-]*://"}
 cannot say what to write instead."""
 
 NO_BUCKETS = (
-    "s3://, gs:// and other addresses are not read. Mount the bucket with a CSI volume (podTemplate.volumes and "
-    "volumeMounts), write its directory in path, and in name the model of the hub that it holds, or any name with "
-    "config"
+    "s3://, gs:// and oci:// addresses go into source, and the model of the hub that is there into name, or any name "
+    "with config. Mount what has another address with a CSI volume (podTemplate.volumes and volumeMounts), and write "
+    "its directory in path"
 )
+
+SOURCE = r"^(s3|gs)://[a-z0-9][a-z0-9._-]{1,62}(/[A-Za-z0-9._=@+-]+)*/?$|^oci://[A-Za-z0-9][A-Za-z0-9./_:@-]*$"
+"""An address of weights: a bucket and a prefix, or an image."""
 
 Tokens = Annotated[int, Field(ge=1, le=MOST_TOKENS)]
 Milliseconds = Annotated[int, Field(ge=1, le=3_600_000)]

@@ -22,6 +22,7 @@ from plimsoll.api.v1alpha1.base import (
     MODEL_NAME,
     NAME_OR_ADDRESS,
     PATH_OR_ADDRESS,
+    SOURCE,
     ApiModel,
     GpuTypeName,
     Milliseconds,
@@ -115,10 +116,44 @@ class SecretKeyRef(ApiModel):
     key: DataKey = Field(default="token", description="Key that holds the token.")
 
 
+class SourceSecretRef(ApiModel):
+    """A Secret in the same namespace whose entries are variables with credentials."""
+
+    name: DnsSubdomain = Field(description="Name of the Secret, e.g. with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
+
+
+class WeightsCacheSpec(ApiModel):
+    """A claim that keeps one copy of the weights for all replicas, and for later deployments of the same revision."""
+
+    claim_name: DnsSubdomain = Field(
+        description="PersistentVolumeClaim that a Job fills before the first pod starts. Several replicas need "
+        "ReadWriteMany."
+    )
+
+
 class ModelSpec(ApiModel):
     """The model to serve."""
 
-    cel_rules = no_addresses("model")
+    cel_rules = (
+        *no_addresses("model"),
+        rule(
+            "!has(self.path) || !(has(self.source) || has(self.cache))",
+            "model.path names weights that are in the pod already: remove it, or model.source and model.cache",
+        ),
+        rule(
+            "!has(self.sourceSecretRef) || (has(self.source) && !self.source.startsWith('oci://'))",
+            "model.sourceSecretRef is for a source at s3:// or gs://: remove it, or write the source. A token for the "
+            "hub goes into model.tokenSecretRef, and a password for a registry into podTemplate.imagePullSecrets",
+        ),
+        rule(
+            "!has(self.cache) || !has(self.source) || !self.source.startsWith('oci://')",
+            "model.cache is not for images: nodes keep the images of an oci:// source themselves. Remove it",
+        ),
+        rule(
+            "!has(self.revision) || !has(self.source)",
+            "model.revision is for models of the hub: remove it, and write the place of this version in model.source",
+        ),
+    )
 
     name: str = Field(
         min_length=1,
@@ -146,6 +181,16 @@ class ModelSpec(ApiModel):
     parameters: Annotated[int, Field(ge=1, le=LARGEST_BOUND)] | None = optional(
         "Exact number of parameters, if config is inline and the number is known."
     )
+    source: str | None = optional(
+        "Where the weights are if not on the hub: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or oci://IMAGE, which is "
+        "mounted as an image volume.",
+        max_length=1024,
+        pattern=SOURCE,
+    )
+    source_secret_ref: SourceSecretRef | None = optional(
+        "Credentials for a source at s3:// or gs://, given as environment to what reads it."
+    )
+    cache: WeightsCacheSpec | None = optional("Keep the weights on a claim. Empty: each pod loads them itself.")
 
 
 class KvCacheSpec(ApiModel):

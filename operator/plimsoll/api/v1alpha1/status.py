@@ -527,6 +527,23 @@ class ImagePlatformsStatus(StatusModel):
     unread: str | None = optional("Why the index could not be read. spec.engine.platforms names the platforms.")
 
 
+class WeightsStatus(StatusModel):
+    """The copy of the weights on the claim of ``spec.model.cache``."""
+
+    claim_name: str = Field(description="PersistentVolumeClaim of the copy.")
+    source: str = Field(description="Where the files come from.")
+    folder: str = Field(description="Folder of the copy on the claim.")
+    state: Annotated[str, Field(pattern=r"^(Awaited|Arriving|Ready|Failed)$")] = Field(
+        description="Awaited, Arriving, Ready or Failed. Engines start when it is Ready."
+    )
+    copied_bytes: Bytes64 | None = optional("Bytes that are on the claim, while they arrive.")
+    total_bytes: Bytes64 | None = optional("Bytes of all files.")
+    bytes_per_second: Bytes64 | None = optional("Rate of the download.")
+    remaining_seconds: Bytes64 | None = optional("Time that the rest takes at this rate.")
+    message: str | None = optional("Why the last try failed.", max_length=1024)
+    retry_at: Time | None = optional("When a download that failed is tried again. It goes on with what is there.")
+
+
 class InferenceDeploymentStatus(StatusModel):
     """The operator's decision with its reasons, and what runs.
 
@@ -550,6 +567,7 @@ class InferenceDeploymentStatus(StatusModel):
     image_platforms: ImagePlatformsStatus | None = optional(
         "Platforms of an image that is not the release's own, where nobody declares them."
     )
+    weights: WeightsStatus | None = optional("Copy of the weights on a claim, if spec.model.cache names one.")
     size: SizeStatus | None = optional("Number of replicas and requests of one replica, chosen for totalConcurrency.")
     pools: list[PoolStatus] | None = keyed(
         "name", 64, "Replicas by kind: one pool, or two while a move or a spill-over lasts."

@@ -92,7 +92,7 @@ class _Made:
     resource: InferenceDeployment | None
     pools: tuple[PlannedPool, ...] | None
     platforms: ImagePlatforms | None
-    more: tuple[Replacements, Replacements, tuple[str, ...]]
+    more: tuple[Replacements, Replacements, tuple[str, ...], bool]
     manifests: tuple[Manifest, ...]
 
 
@@ -155,12 +155,14 @@ class Rendered:
         decision, resource = outcome.decision, outcome.deployment.asked.resource
         pools = None if decision is None else decision.pools
         platforms = None if decision is None else decision.request.platforms
-        more = outcome.deployment.placed.held_back, outcome.besides.replacing, outcome.besides.leaving
+        weights = outcome.deployment.asked.weights
+        awaits = weights is not None and not weights.is_ready
+        more = outcome.deployment.placed.held_back, outcome.besides.replacing, outcome.besides.leaving, awaits
         known = self._made.get(outcome.uid)
         same = known is not None and known.resource is resource and known.more == more
         if known is None or not same or (known.pools, known.platforms) != (pools, platforms):
-            annotated = self._settings.scrape_annotations
-            manifests = manifests_of(outcome, self._settings.images, scrape_annotations=annotated)
+            own, annotated = self._settings.own_image, self._settings.scrape_annotations
+            manifests = manifests_of(outcome, self._settings.images, own_image=own, scrape_annotations=annotated)
             known = _Made(resource, pools, platforms, more, tuple(map(shared, manifests)))
         return self._made.put(outcome.uid, known).manifests
 

@@ -10,13 +10,20 @@ from plimsoll.adapters.cluster.kinds import PRIORITY_CLASSES
 from plimsoll.api.checks.maintenance import windows_of
 from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.conversion.claims import check_claims, claim_remarks, mounted_volumes, unusable_claim
-from plimsoll.api.conversion.convert import check_without_model, platforms_of, to_request, to_workload_options
+from plimsoll.api.conversion.convert import (
+    check_without_model,
+    platforms_of,
+    to_request,
+    to_workload_options,
+    weights_of,
+)
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeployment
 from plimsoll.app.lookups.claim_cache import ClaimCache
 from plimsoll.app.lookups.image_cache import ImageCache, reading
 from plimsoll.app.lookups.model_cache import ModelCache
+from plimsoll.app.lookups.weights_watch import WeightsWatch
 from plimsoll.app.reading.openings import opening_of
 from plimsoll.app.reading.reading_memo import ReadingMemo
 from plimsoll.app.settings import Settings
@@ -28,6 +35,7 @@ from plimsoll.decision.kept import ChangedRequests
 from plimsoll.decision.lessons import teaches_others
 from plimsoll.decision.pools import placed_now
 from plimsoll.decision.surroundings import wanted_replicas
+from plimsoll.decision.weights import view_of, wanted_job
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.node_rules import Claim, Holders, left_rule, remarks_of, rules_of
@@ -37,6 +45,7 @@ from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason, ConditionType
 from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.requests.weights import WeightsView
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import LimitRanges
 from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
@@ -61,6 +70,7 @@ class DeploymentReader:
     pod_policy: PodPolicy = field(default_factory=PodPolicy)
     claims: ClaimCache = field(default_factory=ClaimCache)
     images: ImageCache = field(default_factory=ImageCache)
+    downloads: WeightsWatch = field(default_factory=WeightsWatch)
     memo: ReadingMemo = field(default_factory=ReadingMemo)
     priorities: PriorityClasses = field(default_factory=PriorityClasses)
     limit_ranges: LimitRanges = field(default_factory=dict)
@@ -85,12 +95,14 @@ class DeploymentReader:
         self.models.start_wanted()
         self.claims.start_wanted()
         self.images.start_wanted()
+        self.downloads.start_wanted()
 
     async def close(self) -> None:
         """End all look-ups."""
         await self.models.close()
         await self.claims.close()
         await self.images.close()
+        await self.downloads.close()
 
     def identity(self, body: Body) -> Identity:
         """Return which object this is, and which version of its spec."""
@@ -146,7 +158,21 @@ class DeploymentReader:
             problem,
             bare.asked.replicas,
             teaches_others(body.get("spec")),
+            None if found.resource is None else self._weights(found.resource, bare),
         )
+
+    def _weights(self, resource: InferenceDeployment, bare: Deployment) -> WeightsView | None:
+        """Return how far the copy of the weights on a claim is; None if none is asked for."""
+        weights = weights_of(resource.spec.model)
+        name = wanted_job(bare.key.name, weights)
+        if weights is None or name is None:
+            return None
+        job = bare.placed.around.jobs.get(name)
+        view = view_of(weights, job)
+        if job is None or view.is_ready:
+            return view
+        heard = self.downloads.of(job)
+        return view_of(weights, job, heard.progress, heard.failure)
 
     def _request(self, body: Body, bare: Deployment, fleet: Fleet, found: _Found) -> Request | DeploymentProblem:
         """Return what the planner is asked, or why nothing can be. ``found`` takes what was read on the way.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.app.watch.store import Body, Picture, key_of
+from plimsoll.adapters.cluster.kinds import JOBS
+from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.engines.failures import MOST_REMEMBERED, PodRejection
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -32,6 +33,7 @@ class _Gathering:
     workloads: dict[str, Body]
     complaints: list[str]
     rejections: dict[str, list[PodRejection]] = field(default_factory=dict)
+    jobs: dict[str, Body] = field(default_factory=dict)
 
     def complain(self, complaint: str) -> None:
         if len(self.complaints) < MOST_COMPLAINTS:
@@ -50,12 +52,17 @@ def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey
             key, pool = _labelled_owner(body)
             if key in found:
                 _guarded(kind.kind, body, found[key], partial(gather, body, pool))
+    for body in store.all(JOBS):
+        owner = found.get(ObjectKey(key_of(body).namespace, str(_labels(body).get(DEPLOYMENT_LABEL))))
+        if owner is not None and (controller_of(body) or {}).get("uid") == uid_of(owner.owner):
+            owner.jobs[key_of(body).name] = body
     return {
         key: Surroundings(
             {pool: tuple(pods) for pool, pods in each.pods.items()},
             each.workloads,
             tuple(each.complaints),
             {pool: tuple(sorted(rejected)[-MOST_REMEMBERED:]) for pool, rejected in each.rejections.items()},
+            each.jobs,
         )
         for key, each in found.items()
     }
@@ -95,10 +102,14 @@ def _gather_pod(body: Body, pool: str, into: _Gathering, read: ReadPod) -> None:
 
 
 def _labelled_owner(body: Body) -> tuple[ObjectKey | None, str]:
-    labels = body["metadata"].get("labels") or {}
+    labels = _labels(body)
     if DEPLOYMENT_LABEL not in labels or POOL_LABEL not in labels:
         return None, ""
     return ObjectKey(body["metadata"]["namespace"], labels[DEPLOYMENT_LABEL]), labels[POOL_LABEL]
+
+
+def _labels(body: Body) -> Mapping[str, str]:
+    return body["metadata"].get("labels") or {}
 
 
 def _was_made_by(pod: Body, workload: str) -> bool:

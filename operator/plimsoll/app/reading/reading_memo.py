@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
-from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import JOBS, LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.reading.gathering import surroundings_of
 from plimsoll.app.watch.store import Body, Picture, uid_of
@@ -127,11 +127,11 @@ class ReadingMemo:
         return self._holders[1]
 
     def surroundings(self, picture: Picture, now: float) -> dict[ObjectKey, Surroundings]:
-        """The pods and workloads of every object. They are read again if any of the three kinds has changed.
+        """The pods and workloads of every object. They are read again if any of the four kinds has changed.
 
         ``now`` is in POSIX seconds.
         """
-        versions = tuple(picture.versions[kind] for kind in (INFERENCE_DEPLOYMENTS, DEPLOYMENTS, PODS))
+        versions = tuple(picture.versions[kind] for kind in (INFERENCE_DEPLOYMENTS, DEPLOYMENTS, PODS, JOBS))
         if self._around is None or self._around[0] != versions:
             self._pods.begin()
             self._around = versions, surroundings_of(picture, partial(self.pod, now=now))

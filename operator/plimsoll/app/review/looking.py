@@ -17,7 +17,7 @@ from plimsoll.adapters.cluster.client import (
     ClusterRefused,
     ObjectKind,
 )
-from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import JOBS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, KEPT, PRUNERS
 from plimsoll.app.watch.fleet_file import nodes_from
@@ -63,7 +63,7 @@ async def look(cluster: Cluster, settings: Settings) -> ClusterLook:
         try:
             heads = await _listed(cluster, kind, KEPT.get(kind), settings, keep)
         except ClusterRefused as refusal:
-            if kind in KEPT or refusal.status not in (FORBIDDEN, GONE):
+            if (kind in KEPT and kind != JOBS) or refusal.status not in (FORBIDDEN, GONE):
                 raise
             if kind not in _NEWER or refusal.status != GONE:
                 notes.append(f"{kind.plural} cannot be read ({refusal.message}): the plan is without them.")

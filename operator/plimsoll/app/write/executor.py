@@ -21,6 +21,7 @@ from plimsoll.adapters.cluster.client import (
     Cluster,
     kind_of,
 )
+from plimsoll.adapters.cluster.kinds import JOBS, ObjectKind
 from plimsoll.app.watch.contests import Contests
 from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, Store, key_of, uid_of
@@ -136,6 +137,8 @@ class Executor:
             NameTaken: the name belongs to an object that this owner does not control.
         """
         live = await self._live(owner, manifest)
+        if live is not None and kind_of(manifest) == JOBS:
+            return False  # the template of a Job cannot be changed, and its name says what it copies
         if live is not None and (self._is_settled(live, manifest) or self._is_left_to_others(live, manifest)):
             return False
         if live is not None and kind_of(manifest) == DEPLOYMENTS and is_left_running(live, manifest):
@@ -212,12 +215,12 @@ class Executor:
             body = await self.cluster.scale(DEPLOYMENTS, key_of(live), live["metadata"]["uid"], replicas)
             self.store.observe(DEPLOYMENTS, "MODIFIED", body)
 
-    async def remove(self, owner: Body, live: Body) -> None:
-        """Delete a workload that belongs to no pool any more, once: the watch may still report it for a while."""
+    async def remove(self, owner: Body, live: Body, kind: ObjectKind = DEPLOYMENTS) -> None:
+        """Delete an object that is not wanted any more, once: the watch may still report it for a while."""
         uid, now = live["metadata"]["uid"], time.monotonic()
         is_leaving = live["metadata"].get("deletionTimestamp") or self._removed.get(uid, float("-inf")) > now
         if is_ours(live, owner) and not is_leaving:
-            await self.cluster.delete(DEPLOYMENTS, key_of(live), uid)
+            await self.cluster.delete(kind, key_of(live), uid)
             self._removed = {known: until for known, until in self._removed.items() if until > now}
             self._removed[uid] = now + REMOVED_SECONDS
 

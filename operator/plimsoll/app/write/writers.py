@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.api_errors import CONFLICT, GONE, ClusterRefused, NotLeading
+from plimsoll.adapters.cluster.kinds import DEPLOYMENTS, JOBS
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.faults import Faults
@@ -31,6 +32,7 @@ from plimsoll.app.write.notes import notes_of, warning
 from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.decision.results.reports import is_passing
 from plimsoll.decision.supervisor import PassStep
+from plimsoll.decision.weights import jobs_to_go
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.requests.workload import Manifest
@@ -315,7 +317,7 @@ class Writers:
         decision = report.decision
         assert decision is not None  # noqa: S101 - checked by the caller
         try:
-            await self._apply_objects(desired, decision)
+            await self._apply_objects(desired, decision, now)
         except NameTaken as taken:
             self._names_taken.add(desired.uid)
             logger.warning("%s: %s", desired.key, taken)  # taken just now; the next pass reports it in the status
@@ -338,23 +340,24 @@ class Writers:
         await self.executor.write_status({**desired.body, "status": desired.new_status}, status)
         await self._events(desired, [warning(ConditionReason.PODS_NOT_CREATED, refusal.sentence())])
 
-    async def _apply_objects(self, desired: Desired, decision: Decision) -> None:
+    async def _apply_objects(self, desired: Desired, decision: Decision, now: float) -> None:
         """Make the workloads as decided. What ends pods comes first: a quota counts them until they have ended.
 
         The plan ends no pod that serves before its successor serves. A deletion that is refused stops no other write.
         """
         kept = {pool.name for pool in decision.pools}
         refused: ClusterRefused | None = None
-        for name, leaving in desired.workloads.items():
-            if name not in kept:
-                try:
-                    await self.executor.remove(desired.body, leaving)
-                except ClusterRefused as refusal:
-                    refused = refusal
-                self._progress(desired)
+        leaving = [(DEPLOYMENTS, body) for name, body in desired.workloads.items() if name not in kept]
+        for kind, body in (*leaving, *((JOBS, job) for job in jobs_to_go(desired.outcome.deployment, now))):
+            try:
+                await self.executor.remove(desired.body, body, kind)
+            except ClusterRefused as refusal:
+                refused = refusal
+            self._progress(desired)
+        rendered = {manifest["metadata"]["labels"].get(POOL_LABEL) for manifest in desired.manifests}
         for pool in decision.pools:
             live = desired.workloads.get(pool.name)
-            if pool.choice is None and live is not None:
+            if pool.name not in rendered and live is not None:
                 most = dict(desired.outcome.deployment.placed.held_back).get(pool.name, pool.replicas)
                 await self.executor.scale(desired.body, live, min(most, pool.replicas))
         for manifest in sorted(desired.manifests, key=lambda manifest: not _ends_pods(desired, manifest)):

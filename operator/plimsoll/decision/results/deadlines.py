@@ -31,6 +31,9 @@ def deadlines_of(outcome: Outcome, stranded_seconds: float, now: float) -> Itera
     yield from (due + _SLACK_SECONDS for _, due in under_way.updates_due)
     failed = placed.failed if request is None else still_refused(request, placed.failed)
     yield from (each.until + _SLACK_SECONDS for each in failed)
+    weights = outcome.deployment.asked.weights
+    if weights is not None and weights.again_at is not None:
+        yield weights.again_at + _SLACK_SECONDS
     around = placed.around
     rejecting = (around.rejecting(pool.name, pool.replicas, now, pool.target.avoids) for pool in placed.pools)
     yield from (tries_again_at(rejections) + _SLACK_SECONDS for rejections in rejecting if rejections)

@@ -64,6 +64,7 @@ def report_of(outcome: Outcome, now: float) -> Report:
         asleep=_asleep(outcome),
         left_out=besides.left_out,
         coming=besides.coming.sentence,
+        weights=deployment.asked.weights,
     )
 
 

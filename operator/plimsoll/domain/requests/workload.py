@@ -10,6 +10,7 @@ from plimsoll.domain.cluster.host import DEFAULT_CPU, DEFAULT_MEMORY
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.engines.images import EngineImages
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.weights import Weights
 
 Manifest = dict[str, Any]
 """A Kubernetes object as plain data."""
@@ -68,6 +69,7 @@ class WorkloadOptions:
     ``drain_seconds``: how long running requests may finish when a pod ends; None means the engine's usual time.
     ``scrape_annotations``: the pods say where their metrics are, for a Prometheus that looks for annotated pods.
     ``queue``: Kueue's labels, which name the queue that admits the pods.
+    ``weights``: where the weights are, if the engine does not download them from the Hub itself.
     """
 
     key: ObjectKey
@@ -87,6 +89,7 @@ class WorkloadOptions:
     scrape_annotations: bool = False
     drain_seconds: int | None = None
     queue: Mapping[str, str] = field(default_factory=dict)
+    weights: Weights | None = None
 
     def draining(self, seconds: int | None) -> WorkloadOptions:
         """Return the options for a pool whose running requests may finish for so long."""
