@@ -20,7 +20,7 @@ from plimsoll.adapters.cluster.client import (
     SERVICES,
     ObjectKind,
 )
-from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import JOBS, LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
@@ -52,6 +52,7 @@ def new_store(nodes: int, objects: int) -> Store:
             DEPLOYMENTS: pruning.workload,
             SERVICES: pruning.whole,
             DISRUPTION_BUDGETS: pruning.whole,
+            JOBS: pruning.whole,
             RESOURCE_QUOTAS: pruning.quota,
             LIMIT_RANGES: pruning.limit_range,
             PRIORITY_CLASSES: pruning.priority_class,

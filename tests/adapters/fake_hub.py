@@ -86,14 +86,16 @@ class FakeHub:
 
     def _file(self, request: BaseHTTPRequestHandler, path: str) -> None:
         name, _, rest = path.removeprefix("/").partition("/resolve/")
-        revision, _, filename = rest.rpartition("/")
         model = self.models.get(name)
+        known = () if model is None else (*model.revisions, *model.revisions.values())
+        revision = next((each for each in known if rest.startswith(f"{each}/")), rest.rpartition("/")[0])
+        filename = rest.removeprefix(f"{revision}/")
         if model is None:
             self._refuse(request, 401 if self.codes else 404, "RepoNotFound")
         elif not _may_read(model, request):
             code = "GatedRepo" if model.gated else "RepoNotFound"
             self._refuse(request, 403 if model.gated else 401, code)
-        elif revision not in (*model.revisions, *model.revisions.values()):
+        elif revision not in known:
             self._refuse(request, 404, "RevisionNotFound")
         elif filename not in model.files:
             self._refuse(request, 404, "EntryNotFound")
@@ -114,9 +116,23 @@ class FakeHub:
         body: dict[str, Any] = {"_id": "1", "id": path.partition("/revision/")[0]}
         if "expand=siblings" in request.path and model.is_listed:
             body["siblings"] = [{"rfilename": name} for name in model.files]
+        if "blobs=true" in request.path:
+            revision = path.partition("/revision/")[2] or "main"
+            if revision not in model.revisions:
+                _send(request, 404, X_Error_Code="RevisionNotFound")
+                return
+            body |= {"sha": model.revisions[revision], "siblings": [*map(_sibling, model.files.items())]}
         if model.total is not None:
             body["safetensors"] = {"parameters": {"BF16": model.total}, "total": model.total}
         _send(request, 200, json.dumps(body).encode())
+
+
+def _sibling(file: tuple[str, bytes]) -> dict[str, Any]:
+    """A file with its size and its name in Git, and the checksum of a large one."""
+    name, content = file
+    digest = hashlib.sha256(content).hexdigest()
+    lfs = {"sha256": digest, "size": len(content), "pointerSize": 134} if name.endswith(".safetensors") else None
+    return {"rfilename": name, "size": len(content), "blobId": digest[:40], **({"lfs": lfs} if lfs else {})}
 
 
 def safetensors(shapes: Shapes, *, blob_bytes: int = 4096) -> bytes:

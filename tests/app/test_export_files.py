@@ -360,7 +360,7 @@ def _forged() -> dict[str, Any]:
 CONSIDERED: dict[type[BaseModel], str] = {
     InferenceDeploymentSpec: "model precision kvCache contextLength concurrency totalConcurrency minReplicas "
     "expectedTokens sizing replicas slo objective gpu engine podTemplate overrides rebalancing suspend",
-    ModelSpec: "name revision tokenSecretRef config path parameters",
+    ModelSpec: "name revision tokenSecretRef config path parameters source sourceSecretRef cache",
     EngineSpec: "name image imageVendor platforms version extraArgs gpuMemoryUtilizationPercent maxBatchedTokens "
     "maxSequences enforceEager cpuOffload weightStreaming lora textOnly multimodal runner speculation",
     PodTemplateSpec: "labels annotations nodeSelector tolerations env envFrom serviceAccountName imagePullSecrets "
@@ -370,8 +370,8 @@ CONSIDERED: dict[type[BaseModel], str] = {
     RebalancingStatus: "decision reason message hints diagnosis proposal proposalId baseReplicas targetReplicas "
     "changes lastChange learned approved rejected carriedOut",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
-    "model estimate placement imagePlatforms size pools rejections rejectionsOmitted remedies suggestions tooSmall "
-    "observations rehomings move retune failedMoves proposals decisions rebalancing",
+    "model estimate placement imagePlatforms weights size pools rejections rejectionsOmitted remedies suggestions "
+    "tooSmall observations rehomings move retune failedMoves proposals decisions rebalancing",
 }
 """Fields of which somebody has decided whether they may leave the cluster, and whether they hold names."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.adapters.cluster.kinds import JOBS
 from plimsoll.app.reading.gathering import surroundings_of
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Body, Store
@@ -52,7 +53,11 @@ READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T03
 
 @pytest.fixture
 def store() -> Store:
-    kinds = {INFERENCE_DEPLOYMENTS: pruning.whole, PODS: pruning.pod, DEPLOYMENTS: pruning.whole}
+    kinds = {
+        INFERENCE_DEPLOYMENTS: pruning.whole,
+        PODS: pruning.pod,
+        **dict.fromkeys((DEPLOYMENTS, JOBS), pruning.whole),
+    }
     filled = Store(kinds, lambda: None)
     filled.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body())
     return filled

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.adapters.cluster.kinds import JOBS
 from plimsoll.app.reading.gathering import MOST_COMPLAINTS, surroundings_of
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store
@@ -34,7 +35,11 @@ KEY, HONEST = ObjectKey("ns", "llama"), ObjectKey("ns", "honest")
 
 def store_with(*workloads: Body, pods: tuple[Body, ...] = ()) -> Store:
     """A store with two objects; the second has a pool and a pod of its own."""
-    kinds = {INFERENCE_DEPLOYMENTS: pruning.inference_deployment, PODS: pruning.pod, DEPLOYMENTS: pruning.whole}
+    kinds = {
+        INFERENCE_DEPLOYMENTS: pruning.inference_deployment,
+        PODS: pruning.pod,
+        **dict.fromkeys((DEPLOYMENTS, JOBS), pruning.whole),
+    }
     store = Store(kinds, lambda: None)
     for name, uid in (("llama", "u1"), ("honest", "u2")):
         store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(name, uid=uid))

@@ -37,6 +37,7 @@ SERVED_RIGHTS = {
     ("", "limitranges"): ["list"],
     ("", "persistentvolumeclaims"): ["get"],
     ("apps", "deployments"): [*OWN, "delete"],
+    ("batch", "jobs"): [*OWN, "delete"],
     ("policy", "poddisruptionbudgets"): OWN,
     ("events.k8s.io", "events"): ["create"],
 }

@@ -19,7 +19,7 @@ from plimsoll.adapters.cluster.client import (
     RESOURCE_QUOTAS,
     SERVICES,
 )
-from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import JOBS, LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.hub.hub import HubModels
 from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
@@ -45,6 +45,7 @@ KINDS = (
     DEPLOYMENTS,
     SERVICES,
     DISRUPTION_BUDGETS,
+    JOBS,
     RESOURCE_QUOTAS,
     LIMIT_RANGES,
     PRIORITY_CLASSES,

@@ -28,6 +28,10 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
+# Jobs copy weights to the claims that spec.model.cache names. Of finished ones another copy takes the place.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch]

@@ -14,6 +14,7 @@ Digest = Callable[[object], str]
 _FIELDS = frozenset(field.alias or name for name, field in InferenceDeploymentStatus.model_fields.items()) - {
     "selector",
     "url",
+    "weights",
 }
 _CONDITION = ("type", "status", "reason", "observedGeneration", "lastTransitionTime")
 _SENTENCES = ("rejections", "rejectionsOmitted", "remedies", "suggestions", "proposals")

@@ -92,8 +92,10 @@ class FolderCopy:
         """
         if self._is_whole():
             return False
-        source = source_of(address, revision)
-        with _Turn(self._beat, self._is_ending, self.say, self.clock, self.wait):
+        with (
+            contextlib.closing(source_of(address, revision)) as source,
+            _Turn(self._beat, self._is_ending, self.say, self.clock, self.wait),
+        ):
             if self._is_whole():  # by the process that had its turn before
                 return False
             published = source.published()

@@ -89,6 +89,14 @@ class WeightsSource(Protocol):
     def read(self, file: PublishedFile, start: int) -> Iterator[bytes]:
         """Yield the bytes of a file from ``start`` on. Raises the same."""
 
+    def close(self) -> None:
+        """End all connections."""
+
+
+def _endpoint() -> str | None:
+    """The hub's address; None for the public one. Its library reads the variable at its import alone."""
+    return os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
+
 
 def source_of(address: str, revision: str | None) -> WeightsSource:
     """Return the source of an address. Raises :class:`InvalidInput`."""
@@ -115,7 +123,8 @@ class HubSource:
         """List the files of the revision, with the checksums of the large ones."""
         asked = f"{self.name} at revision {self.revision or 'main'}"
         try:
-            found = HfApi().model_info(self.name, revision=self.revision, files_metadata=True, timeout=_READ_SECONDS)
+            hub = HfApi(endpoint=_endpoint())
+            found = hub.model_info(self.name, revision=self.revision, files_metadata=True, timeout=_READ_SECONDS)
         except GatedRepoError as error:
             raise NotWorthATry(f"{asked} is gated: accept its licence, and name a Secret with a token.") from error
         except RevisionNotFoundError as error:
@@ -133,7 +142,7 @@ class HubSource:
 
     def read(self, file: PublishedFile, start: int) -> Iterator[bytes]:
         """Yield the bytes of a file of the commit that was listed."""
-        url = hf_hub_url(self.name, file.path, revision=self._commit, endpoint=os.environ.get("HF_ENDPOINT") or None)
+        url = hf_hub_url(self.name, file.path, revision=self._commit, endpoint=_endpoint())
         headers = {"Range": f"bytes={start}-"} if start else {}
         try:
             with self._client.stream("GET", url, headers=headers) as answer:
@@ -146,6 +155,10 @@ class HubSource:
                 yield from answer.iter_bytes(_PIECE_BYTES)
         except httpx2.HTTPError as error:
             raise SourceUnavailable(f"{file.path}: {type(error).__name__} {error}") from error
+
+    def close(self) -> None:
+        """End all connections."""
+        self._client.close()
 
 
 @dataclass(slots=True)
@@ -192,6 +205,9 @@ class BucketSource:
             for piece in answer.stream(min_chunk_size=_PIECE_BYTES):
                 yield bytes(piece)
 
+    def close(self) -> None:
+        """End nothing: the store ends its own connections."""
+
 
 class _bucket_errors:  # noqa: N801 - used like a function
     """Turn the store's errors into ours."""
@@ -221,12 +237,13 @@ def _wanted(files: Iterator[PublishedFile], where: str) -> tuple[PublishedFile, 
     Raises:
         NotWorthATry: there is no file, no configuration, or a path that leads out of the folder.
     """
-    found = sorted((each for each in files if not _matches(each.path, _NEVER)), key=lambda each: each.path)
-    if any(each.path.endswith(".safetensors") for each in found):
-        found = [each for each in found if not _matches(each.path, _OTHER_FORMATS)]
-    for each in found:
+    listed = sorted(files, key=lambda each: each.path)
+    for each in listed:
         if each.path.startswith("/") or ".." in each.path.split("/") or "\\" in each.path:
             raise NotWorthATry(f"{where} has a file whose path leads out of its folder: {each.path!r}.")
+    found = [each for each in listed if not _matches(each.path, _NEVER)]
+    if any(each.path.endswith(".safetensors") for each in found):
+        found = [each for each in found if not _matches(each.path, _OTHER_FORMATS)]
     if not any(each.path in ("config.json", "params.json") for each in found):
         raise NotWorthATry(f"{where} has no config.json: name the folder of a model in the Transformers format.")
     return tuple(found)

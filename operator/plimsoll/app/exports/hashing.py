@@ -305,7 +305,7 @@ class Hashing:
         """The parts of a spec that decisions read. It may be a spec without values."""
         found = dict(spec)
         if isinstance(spec.get("model"), Mapping):
-            found["model"] = _without(spec["model"], "path", "tokenSecretRef")
+            found["model"] = _without(spec["model"], "path", "tokenSecretRef", "source", "sourceSecretRef", "cache")
         if isinstance(spec.get("engine"), Mapping):
             found["engine"] = _engine(spec["engine"])
         if isinstance(spec.get("podTemplate"), Mapping):

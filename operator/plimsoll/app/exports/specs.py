@@ -1,8 +1,8 @@
 """The spec of an InferenceDeployment without the values that may be secret and that no decision reads.
 
-Values of labels and annotations of pods, options of storage drivers, and values of variables and engine flags that do
-not change the estimate become ``left-out``. The same is done to the files of a replay, so that both still compare
-equal.
+Values of labels and annotations of pods, places in buckets and registries, options of storage drivers, and values of
+variables and engine flags that do not change the estimate become ``left-out``. The same is done to the files of a
+replay, so that both still compare equal.
 Of ``rebalancing``, only the name of the gateway's pool does: the rest is modes, bounds and times, and no plan reads it.
 """
 
@@ -33,7 +33,9 @@ _UNTYPED = frozenset({*SOURCES[SOURCES.index("secret") + 1 :], "ephemeral"})
 def without_secrets(spec: Body) -> dict[str, Any]:
     """Return the spec as a snapshot holds it."""
     found = dict(spec)
-    template, engine = spec.get("podTemplate"), spec.get("engine")
+    template, engine, model = spec.get("podTemplate"), spec.get("engine"), spec.get("model")
+    if isinstance(model, Mapping) and isinstance(model.get("source"), str):
+        found["model"] = {**model, "source": f"{model['source'].partition('://')[0]}://{LEFT_OUT}"}
     if isinstance(template, Mapping):
         found["podTemplate"] = _template(template)
     start = _Start.of(engine, template).without_values()

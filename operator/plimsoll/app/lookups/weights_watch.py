@@ -21,7 +21,7 @@ from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.weights import PROGRESS_PATH, WeightsProgress
 from plimsoll.domain.requests.workload import ENGINE_PORT
-from plimsoll.status.workload_trust import controller_of
+from plimsoll.facts.cluster.job_reading import last_failure, oldest_first, running_address
 
 ASK_SECONDS = 15.0
 """How often a download is asked. Each answer changes a status, and somebody may watch it."""
@@ -32,7 +32,6 @@ AT_ONCE, PER_NAMESPACE = 8, 2
 
 LONGEST_ANSWER_SECONDS = 3.0
 _MOST_BYTES = 4096
-_LONGEST_WORDS = 600
 
 _JOB_LABEL = "batch.kubernetes.io/job-name"
 
@@ -127,13 +126,9 @@ class WeightsWatch:
     async def _heard(self, entry: _Entry) -> Heard:
         assert self._list_pods is not None  # noqa: S101 - nothing is started without it
         listed = await self._list_pods(PODS, labels=f"{_JOB_LABEL}={entry.job}", namespace=entry.namespace, pages=1)
-        pods = [each for each in listed.items if (controller_of(each) or {}).get("uid") == entry.uid]
-        pods.sort(key=lambda each: str(each["metadata"].get("creationTimestamp")))
-        failed = [words for each in pods if (words := _last_words(each))]
-        running = [each for each in pods if (each.get("status") or {}).get("phase") == "Running"]
-        address = str(running[-1]["status"].get("podIP") or "") if running else ""
-        progress = await self._progress(address) if address else None
-        return Heard(progress, failed[-1] if failed else "")
+        pods = oldest_first(listed.items, entry.uid)
+        address = running_address(pods)
+        return Heard(await self._progress(address) if address else None, last_failure(pods))
 
     async def _progress(self, address: str) -> WeightsProgress | None:
         host = f"[{address}]" if ":" in address else address
@@ -141,15 +136,3 @@ class WeightsWatch:
             return WeightsProgress.of(await self._fetch(f"http://{host}:{ENGINE_PORT}{PROGRESS_PATH}"))
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError, RecursionError):
             return None
-
-
-def _last_words(pod: Body) -> str:
-    """Return why a pod's download failed, in one line; empty if it did not."""
-    status = pod.get("status") or {}
-    if status.get("phase") != "Failed":
-        return ""
-    ended = [(each.get("state") or {}).get("terminated") or {} for each in status.get("containerStatuses") or ()]
-    said = next((str(each["message"]) for each in ended if each.get("message")), "")
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    words = lines[-1].removeprefix("error: ") if lines else str(status.get("message") or status.get("reason") or "")
-    return words[:_LONGEST_WORDS] or "the pod failed without a word"

@@ -38,9 +38,8 @@ def command(source: str, revision: str | None, into: str, port: int | None, form
     copy = weights_copy(Path(into), say=lambda line: click.echo(line, err=True))
     if port is not None:
         _answer(port, copy.progress)
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(_TERMINATED)
-    )  # nothing else ends the first process of a container
+    # The first process of a container has no usual answer to the signal.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     try:
         is_new = copy.make(source, revision)
     except copy.hopeless as error:
