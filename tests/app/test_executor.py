@@ -371,3 +371,29 @@ async def test_an_events_name_follows_from_its_content(executor: Executor, clust
     after_restart = Executor(cast("Cluster", cluster), executor.store)
     await after_restart.tell(OWNER, [note])
     assert cluster.calls[0] == cluster.calls[1], "the API server refuses the second by its name"
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_an_api_server_that_drops_image_volumes_gets_no_engine_without_weights(
+    executor: Executor, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, *, keeps: bool
+) -> None:
+    with monkeypatch.context() as patch:
+        volume = {"name": "w", "image": {"reference": "registry.example/m:1"}}
+        manifest = workload_body()
+        manifest["spec"] = {"template": {"spec": {"volumes": [volume]}}}
+        asked: list[str] = []
+
+        async def checked(kind: ObjectKind, body: Body) -> Body:
+            asked.append(f"{kind.kind} {body['metadata']['name']}")
+            kept = [volume] if keeps else [{"name": "w", "emptyDir": {}}]
+            return {**body, "spec": {"template": {"spec": {"volumes": kept}}}}
+
+        patch.setattr(cluster, "checked", checked, raising=False)
+        if keeps:
+            await executor._check_image_volumes(manifest)  # noqa: SLF001 - the one check
+            await executor._check_image_volumes(manifest)  # noqa: SLF001 - the same
+        else:
+            with pytest.raises(ClusterRefused, match="no image volumes"):
+                await executor._check_image_volumes(manifest)  # noqa: SLF001 - the same
+        assert asked == [f"Deployment {manifest['metadata']['name']}-check"], "once for each process"
+        await executor._check_image_volumes(service_manifest())  # noqa: SLF001 - the same

@@ -16,6 +16,7 @@ from plimsoll.app.write.notes import notes_of
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.domain.public_words import ConditionReason, LiveTrouble, Reason
+from plimsoll.domain.requests.weights import Weights, WeightsState, WeightsView
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.placement.demands.failed_moves import Delay
 from plimsoll.placement.demands.pools import Decision, PoolState
@@ -158,6 +159,7 @@ _OLD = replace(PLACED.pools[0], name="old", state=PoolState.RETIRING, choice=Non
 _MOVING = replace(PLACED, pools=(*PLACED.pools, _OLD))
 _LATE = pool("l40s-48gb", ready=0, delay=Delay("EngineCrashed", "no such file."))
 _SUSPENDED = {"suspend": True}
+_COPY = WeightsView(Weights("hf://org/model", claim="weights"), WeightsState.ARRIVING)
 
 CASES: tuple[Case, ...] = (
     Case(
@@ -179,6 +181,18 @@ CASES: tuple[Case, ...] = (
     Case(
         "the pods are being made", _report(PLACED), "False CreatingPods", "InProgress", "Progressing", "starting",
         "muted", Severity.PASSING, _NEW,
+    ),
+    Case(
+        "weights are copied to a claim", _report(PLACED, weights=_COPY), "False WeightsArriving", "InProgress",
+        "Progressing", "weights arrive", "muted", Severity.PASSING, _NEW,
+    ),
+    Case(
+        "new weights are copied, the old ones serve", _report(PLACED, _view(), weights=_COPY), "False WeightsArriving",
+        "InProgress", "Progressing", "weights arrive", "muted", Severity.PASSING,
+    ),
+    Case(
+        "weights could not be copied", _report(PLACED, weights=replace(_COPY, state=WeightsState.FAILED, message="no")),
+        "False WeightsFailed", "Failed", "Degraded", "weights failed", "bad", Severity.OUTAGE, _NEW,
     ),
     Case(
         "the engines load their weights", _report(PLACED, _view(1, 0)), "False EnginesStarting", "InProgress",

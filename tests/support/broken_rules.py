@@ -63,6 +63,16 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "weightStreaming.layers must not exceed": (_engine(weightStreaming={"group": 2, "layers": 3, "prefetch": 1}),),
     "model.name: s3://": (_model(name="s3://bucket/llama"), _model(name="gs://bucket/llama")),
     "model.path: s3://": (_model(path="s3://bucket/llama/"),),
+    "model.path names weights that are in the pod": (
+        _model(path="/w", cache={"claimName": "w"}),
+        _model(path="/w", source="s3://bucket/llama"),
+    ),
+    "model.sourceSecretRef is for a source": (
+        _model(sourceSecretRef={"name": "keys"}),
+        _model(source="oci://registry.example/llama:1", sourceSecretRef={"name": "keys"}),
+    ),
+    "model.cache is not for images": (_model(source="oci://registry.example/llama:1", cache={"claimName": "w"}),),
+    "model.revision is for models of the hub": (_model(source="s3://bucket/llama", revision="main"),),
     "speculation.draftModel.name: s3://": (
         _engine(speculation={"method": "Draft", "tokens": 3, "draftModel": {"name": "s3://bucket/draft"}}),
     ),

@@ -42,6 +42,7 @@ _OTHER_FORMATS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack", "*.on
 _NEVER = ("original/*", ".*", "*/.*")
 """Files that no engine reads: the authors' own format in a folder of that name, and settings of Git."""
 
+_LONGEST_WORDS = 300
 _DENIED = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 
 
@@ -210,7 +211,7 @@ class BucketSource:
 
 
 class _bucket_errors:  # noqa: N801 - used like a function
-    """Turn the store's errors into ours."""
+    """Turn the store's errors into ours. For a list that is refused it has no class of its own, only the words."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -219,16 +220,17 @@ class _bucket_errors:  # noqa: N801 - used like a function
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, NotFoundError):
+        said = str(error)
+        if isinstance(error, NotFoundError) or "404 Not Found" in said:
             raise NotWorthATry(f"{self._what} does not exist: check bucket and prefix.") from error
-        if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        if isinstance(error, PermissionDeniedError | UnauthenticatedError) or "403 Forbidden" in said:
             raise NotWorthATry(f"{self._what} may not be read: check the Secret of the source.") from error
         if isinstance(error, Exception) and not isinstance(error, PlimsollError):
             raise SourceUnavailable(f"{self._what}: {_first_line(error)}") from error
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return (str(error).splitlines() or [type(error).__name__])[0][:_LONGEST_WORDS]
 
 
 def _wanted(files: Iterator[PublishedFile], where: str) -> tuple[PublishedFile, ...]:

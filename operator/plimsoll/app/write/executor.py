@@ -41,6 +41,13 @@ MOST_REMEMBERED = 10_000
 """The most events and rewritten objects to remember; forgetting one costs a request that changes nothing."""
 
 
+_UNPROCESSABLE = 422
+_NO_IMAGE_VOLUMES = (
+    "this API server has no image volumes (the feature ImageVolume, which is on since Kubernetes 1.35): turn it on, or "
+    "keep the weights on a claim, see spec.model.cache"
+)
+
+
 class NameTaken(Exception):
     """An object of this name exists and does not belong to this InferenceDeployment.
 
@@ -74,6 +81,7 @@ class Executor:
     _statuses: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
     _removed: dict[str, float] = field(default_factory=dict)
     _recorded: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    _keeps_images: bool = False
 
     def __post_init__(self) -> None:
         self.names = FreeNames(self.cluster)
@@ -143,11 +151,26 @@ class Executor:
             return False
         if live is not None and kind_of(manifest) == DEPLOYMENTS and is_left_running(live, manifest):
             return await self._leave_running(owner, live, manifest)
+        await self._check_image_volumes(manifest)
         answer = await self.cluster.apply(manifest)
         self.names.remove(kind_of(manifest), key_of(manifest))
         self.store.observe(kind_of(manifest), "MODIFIED", answer)
         self._remember(answer, manifest)
         return True
+
+    async def _check_image_volumes(self, manifest: Manifest) -> None:
+        """Check that image volumes are not lost: an API server without them drops their source.
+
+        Raises:
+            ClusterRefused: they would be lost.
+        """
+        if self._keeps_images or not _image_volumes(manifest):
+            return
+        head = {**manifest["metadata"], "name": f"{manifest['metadata']['name']}-check"}
+        stored = await self.cluster.checked(DEPLOYMENTS, {**manifest, "metadata": head})
+        if _image_volumes(stored) != _image_volumes(manifest):
+            raise ClusterRefused(f"apply deployments {key_of(manifest)}", _UNPROCESSABLE, _NO_IMAGE_VOLUMES)
+        self._keeps_images = True
 
     async def _leave_running(self, owner: Body, live: Body, manifest: Manifest) -> bool:
         """Set the number of replicas of a Deployment that another release rendered; keep its template.
@@ -284,6 +307,12 @@ class Executor:
             self._rewritten[uid] = (_digest(manifest), shown)
             if len(self._rewritten) > MOST_REMEMBERED:
                 self._rewritten.pop(next(iter(self._rewritten)))
+
+
+def _image_volumes(manifest: Mapping[str, Any]) -> list[Any]:
+    template = (manifest.get("spec") or {}).get("template") or {}
+    volumes = (template.get("spec") or {}).get("volumes") or ()
+    return [each["name"] for each in volumes if each.get("image")]
 
 
 def _digest(manifest: Manifest) -> str:
