@@ -73,9 +73,12 @@ class Container:
         spec: as in the pod's spec.
         place: its pod's address, its folder and the annotations.
         images: local programs by image.
+        restarts: whether it is started again when it has ended.
     """
 
-    def __init__(self, spec: Mapping[str, Any], place: Place, images: Mapping[str, Image]) -> None:
+    def __init__(
+        self, spec: Mapping[str, Any], place: Place, images: Mapping[str, Image], *, restarts: bool = True
+    ) -> None:
         self.name = str(spec["name"])
         self.log = place.folder / f"{self.name}.log"
         self._spec = spec
@@ -87,6 +90,7 @@ class Container:
         self._next_start = 0.0
         self._waiting = ("ContainerCreating", "")
         self._closed = False
+        self._restarts = restarts
 
     # -- what it does -------------------------------------------------------------------------------------------------
 
@@ -156,6 +160,7 @@ class Container:
         self._quick_ends = 1 if now - run.began > _BACKOFF_FORGET else self._quick_ends + 1
         delay = backoff_seconds(self._quick_ends)
         self._next_start = now + delay
+        self._closed = self._closed or not self._restarts
         self._waiting = ("CrashLoopBackOff", f"back-off {delay:.0f}s restarting failed container {self.name}")
 
     def _tell(self, program: Program) -> None:

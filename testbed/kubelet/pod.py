@@ -49,7 +49,8 @@ class Pod:
         self._killed = threading.Event()
         folder.mkdir(parents=True)
         place = Place(served_at(address), folder, head.get("annotations") or {}, head.get("labels") or {})
-        self._containers = [Container(each, place, images) for each in body["spec"]["containers"]]
+        restarts = body["spec"].get("restartPolicy", "Always") == "Always"
+        self._containers = [Container(each, place, images, restarts=restarts) for each in body["spec"]["containers"]]
         self._thread = threading.Thread(target=self._live, name=f"kubelet-{self.name}", daemon=True)
 
     def start(self) -> None:

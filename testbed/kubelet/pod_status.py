@@ -42,6 +42,9 @@ def pod_status(
 
 
 def _phase(containers: Sequence[Mapping[str, Any]]) -> str:
-    """Running as soon as one container has run; with ``restartPolicy: Always`` it never ends by itself."""
+    """Running as soon as one container has run, and over when none will run again, as in the pods of Jobs."""
+    ended = [each["state"]["terminated"] for each in containers if "terminated" in each["state"]]
+    if len(ended) == len(containers):
+        return "Failed" if any(each["exitCode"] for each in ended) else "Succeeded"
     has_run = any("waiting" not in each["state"] or "lastState" in each for each in containers)
     return "Running" if has_run else "Pending"

@@ -148,7 +148,7 @@ def _asked_for(request: BaseHTTPRequestHandler, content: bytes) -> bytes | None:
     if unit != "bytes":
         return None
     first, _, last = asked.partition("-")
-    return content[int(first) : int(last) + 1]
+    return content[int(first) : int(last) + 1 if last else None]
 
 
 def _may_read(model: FakeModel, request: BaseHTTPRequestHandler) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.conversion.convert import to_workload_options
 from plimsoll.domain.errors import NotPermitted
-from plimsoll.domain.requests.weights import WEIGHTS_PATH, Weights
+from plimsoll.domain.requests.weights import WEIGHTS_PATH, CopyTool, Weights
 from plimsoll.engines.node_needs import fills_cache
 from plimsoll.render.weights import job_name, weights_job
 from tests.api.manifests import deployment
@@ -68,9 +68,10 @@ def test_credentials_go_to_what_reads_the_bucket_and_to_nobody_else() -> None:
     )
     assert "envFrom" not in container(rendered(kept))
     assert kept.weights is not None
-    job = weights_job(kept, kept.weights, "house/plimsoll:1", {})
+    job = weights_job(kept, kept.weights, CopyTool("house/plimsoll:1", "https://hub.example"), {})
     [copying] = job["spec"]["template"]["spec"]["containers"]
     assert copying["envFrom"] == source
+    assert {"name": "HF_ENDPOINT", "value": "https://hub.example"} in copying["env"]
     assert copying["args"] == [*("fetch", BUCKET, "--into", f"{WEIGHTS_PATH}/{kept.weights.folder}", "--port", "8000")]
 
 

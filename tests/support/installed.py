@@ -34,6 +34,7 @@ _COLLECTIONS = {
     "placementapprovals": GROUP,
     "deployments": "/apis/apps/v1",
     "replicasets": "/apis/apps/v1",
+    "jobs": "/apis/batch/v1",
     "services": "/api/v1",
     "pods": "/api/v1",
     "poddisruptionbudgets": "/apis/policy/v1",

@@ -53,6 +53,7 @@ _EVERYWHERE = (
     ("/apis/plimsoll.dev/v1alpha1", "placementapprovals"),
     ("/apis/apps/v1", "deployments"),
     ("/apis/apps/v1", "replicasets"),
+    ("/apis/batch/v1", "jobs"),
     ("/apis/policy/v1", "poddisruptionbudgets"),
     ("/api/v1", "services"),
     ("/api/v1", "pods"),

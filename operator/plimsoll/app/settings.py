@@ -15,13 +15,14 @@ from plimsoll.adapters.prometheus.access import LABEL_PAIRS, NO_PROOF, LabelPair
 from plimsoll.adapters.prometheus.questions import USUAL_METRICS, GatewayMetrics
 from plimsoll.app.election import lease_times as times
 from plimsoll.app.election.lease_times import LeaseTimes
-from plimsoll.decision.results.manifests import OWN_IMAGE
+from plimsoll.decision.results.manifests import USUAL_TOOL
 from plimsoll.decision.world import ClusterSettings
 from plimsoll.domain.cluster.gpus import Billing, Vendor
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.engines.images import PUBLIC_REGISTRIES, REGISTRIES, EngineImages, registries_in
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.requests.serving import ClusterDefaults
+from plimsoll.domain.requests.weights import CopyTool
 from plimsoll.placement.demands.clocks import LEAST_SECONDS
 from plimsoll.placement.solvers import Overload
 
@@ -41,7 +42,7 @@ BILLINGS: Mapping[str, Billing] = {"owned": Billing.OWNED, "onDemand": Billing.O
 """By the chart's words."""
 
 _OF_ONE_PROCESS = frozenset(
-    {"identity", "standby", "lease_times", "metrics_port", "health_port", "log_level", "cache_dir", "own_image"}
+    {"identity", "standby", "lease_times", "metrics_port", "health_port", "log_level", "cache_dir", "copy_tool"}
 )
 """Settings that two processes may set differently and still make the same decisions."""
 
@@ -143,8 +144,8 @@ class Settings:
     engine_registry: str = ""
     """Registry for engine images whose reference names none, e.g. a mirror. Empty: none."""
 
-    own_image: str = OWN_IMAGE
-    """Plimsoll's own image, in which Jobs copy weights to claims."""
+    copy_tool: CopyTool = USUAL_TOOL
+    """Plimsoll's own image and the hub, for Jobs that copy weights to claims."""
 
     image_registries: tuple[str, ...] = PUBLIC_REGISTRIES
     """Registries that are asked for the platforms of images. Empty: none."""
@@ -239,7 +240,7 @@ class Settings:
             engine_image_nvidia=given.get("PLIMSOLL_ENGINE_IMAGE_NVIDIA") or "",
             engine_image_amd=given.get("PLIMSOLL_ENGINE_IMAGE_AMD") or "",
             engine_registry=given.get("PLIMSOLL_ENGINE_REGISTRY") or "",
-            own_image=given.get("PLIMSOLL_IMAGE") or plain.own_image,
+            copy_tool=CopyTool(given.get("PLIMSOLL_IMAGE") or plain.copy_tool.image, given.get("HF_ENDPOINT") or ""),
             image_registries=registries_in(given.get(REGISTRIES) or ""),
             metrics_port=_port(given, "PLIMSOLL_METRICS_PORT", plain.metrics_port),
             health_port=_port(given, "PLIMSOLL_HEALTH_PORT", plain.health_port),

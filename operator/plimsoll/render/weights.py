@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.requests.weights import BUCKETS, NOT_WORTH_A_TRY, WEIGHTS_PATH, Scheme, Weights
+from plimsoll.domain.requests.weights import BUCKETS, NOT_WORTH_A_TRY, WEIGHTS_PATH, CopyTool, Scheme, Weights
 from plimsoll.domain.requests.workload import ENGINE_PORT, TEMPORARY_PATH, Manifest, WorkloadOptions
 from plimsoll.render.names import WEIGHTS_LABEL, deployment_labels, metadata
 
@@ -28,13 +28,13 @@ def job_name(deployment: str, weights: Weights) -> str:
     return f"{deployment[:_LONGEST_NAME]}-weights-{weights.copy_identity}"
 
 
-def weights_job(options: WorkloadOptions, weights: Weights, image: str, place: Manifest) -> Manifest:
+def weights_job(options: WorkloadOptions, weights: Weights, tool: CopyTool, place: Manifest) -> Manifest:
     """The Job that copies weights to their claim.
 
     Args:
         options: the deployment's.
         weights: what is copied, with a claim.
-        image: Plimsoll's own image.
+        tool: what copies them.
         place: the fields of a pod's spec that keep it on the nodes of the engines; empty if it may run anywhere.
     """
     labels = deployment_labels(options.key.name)
@@ -50,22 +50,27 @@ def weights_job(options: WorkloadOptions, weights: Weights, image: str, place: M
             },
             "template": {
                 "metadata": {"labels": {WEIGHTS_LABEL: options.key.name}},
-                "spec": {**_pod(options, weights, image), **place},
+                "spec": {**_pod(options, weights, tool), **place},
             },
         },
     }
 
 
-def _pod(options: WorkloadOptions, weights: Weights, image: str) -> Manifest:
+def _pod(options: WorkloadOptions, weights: Weights, tool: CopyTool) -> Manifest:
+    sources = [*credentials(weights), *options.pod.env_from]
+    identity = {
+        "serviceAccountName": options.pod.service_account_name,
+        "imagePullSecrets": list(options.pod.image_pull_secrets),
+    }
     return {
         "restartPolicy": "Never",
         "containers": [
             {
                 "name": "weights",
-                "image": image,
+                "image": tool.image,
                 "args": _arguments(weights),
-                "env": _environment(options),
-                **({"envFrom": credentials(weights)} if weights.secret else {}),
+                "env": _environment(options, tool),
+                **({"envFrom": sources} if sources else {}),
                 "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
                 "resources": {part: {"cpu": COPYING_CPU, "memory": COPYING_MEMORY} for part in ("requests", "limits")},
                 "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -94,6 +99,7 @@ def _pod(options: WorkloadOptions, weights: Weights, image: str) -> Manifest:
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
+        **{name: value for name, value in identity.items() if value},
     }
 
 
@@ -103,13 +109,16 @@ def _arguments(weights: Weights) -> list[str]:
     return ["fetch", weights.source, *revision, *into, "--port", str(ENGINE_PORT)]
 
 
-def _environment(options: WorkloadOptions) -> list[Manifest]:
-    """Where the hub's library keeps its own files, and the token."""
+def _environment(options: WorkloadOptions, tool: CopyTool) -> list[Manifest]:
+    """Where the hub's library keeps its own files, the hub, the token, and the user's variables, e.g. of a proxy."""
     found: list[Manifest] = [{"name": "HOME", "value": TEMPORARY_PATH}]
+    if tool.hub:
+        found.append({"name": "HF_ENDPOINT", "value": tool.hub})
     if options.token is not None:
         reference = {"name": options.token.name, "key": options.token.key}
         found.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}})
-    return found
+    users = {entry["name"] for entry in options.pod.env}
+    return [*(entry for entry in found if entry["name"] not in users), *options.pod.env]
 
 
 def credentials(weights: Weights | None) -> list[Manifest]:

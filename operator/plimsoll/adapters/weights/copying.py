@@ -33,8 +33,8 @@ TRIES = 5
 MANIFEST = ".plimsoll-weights.json"
 """In the folder: its files with their sizes, checksums and tags, and the version that they are of."""
 
-BEAT_SECONDS = 5.0
-SILENT_SECONDS = 60.0
+BEAT_SECONDS = 3.0
+SILENT_SECONDS = 20.0
 """A process beats so often. One that does not beat for so long has ended, and another one goes on in its place."""
 
 RATE_SECONDS = 10.0
@@ -156,7 +156,7 @@ class FolderCopy:
                 failures = failures + 1 if _size(target) == start else 1
                 if failures >= TRIES:
                     raise
-                self.say(f"{file.path}: {error}; it goes on at {_size(target):,} bytes")
+                self.say(f"{error}; it goes on at {_size(target):,} bytes")
                 self.wait(2.0**failures)
             if _size(target) == start and file.size and not failures:
                 raise PlimsollError(f"{file.path}: the source sent nothing from byte {start:,} on")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -43,6 +44,7 @@ _NEVER = ("original/*", ".*", "*/.*")
 """Files that no engine reads: the authors' own format in a folder of that name, and settings of Git."""
 
 _LONGEST_WORDS = 300
+_REFUSED = re.compile("401 Unauthorized|403 Forbidden")
 _DENIED = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 
 
@@ -223,7 +225,7 @@ class _bucket_errors:  # noqa: N801 - used like a function
         said = str(error)
         if isinstance(error, NotFoundError) or "404 Not Found" in said:
             raise NotWorthATry(f"{self._what} does not exist: check bucket and prefix.") from error
-        if isinstance(error, PermissionDeniedError | UnauthenticatedError) or "403 Forbidden" in said:
+        if isinstance(error, PermissionDeniedError | UnauthenticatedError) or _REFUSED.search(said):
             raise NotWorthATry(f"{self._what} may not be read: check the Secret of the source.") from error
         if isinstance(error, Exception) and not isinstance(error, PlimsollError):
             raise SourceUnavailable(f"{self._what}: {_first_line(error)}") from error

@@ -161,8 +161,8 @@ class Rendered:
         known = self._made.get(outcome.uid)
         same = known is not None and known.resource is resource and known.more == more
         if known is None or not same or (known.pools, known.platforms) != (pools, platforms):
-            own, annotated = self._settings.own_image, self._settings.scrape_annotations
-            manifests = manifests_of(outcome, self._settings.images, own_image=own, scrape_annotations=annotated)
+            tool, annotated = self._settings.copy_tool, self._settings.scrape_annotations
+            manifests = manifests_of(outcome, self._settings.images, tool=tool, scrape_annotations=annotated)
             known = _Made(resource, pools, platforms, more, tuple(map(shared, manifests)))
         return self._made.put(outcome.uid, known).manifests
 

@@ -68,5 +68,9 @@ def _answer(port: int, progress: Callable[[], WeightsProgress]) -> None:
         def log_message(self, *_: object) -> None:
             """Say nothing: the log has a line for each file."""
 
-    server = ThreadingHTTPServer(("", port), Handler)
+    try:
+        server = ThreadingHTTPServer(("", port), Handler)
+    except OSError as error:
+        click.echo(f"nobody is answered at port {port}: {error}", err=True)  # the copy matters more
+        return
     Thread(target=server.serve_forever, name="progress", daemon=True).start()

@@ -9,13 +9,14 @@ from plimsoll import __version__
 from plimsoll.api.conversion.convert import to_workload_options
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.engines.images import EngineImages
+from plimsoll.domain.requests.weights import CopyTool
 from plimsoll.domain.requests.workload import Manifest, WorkloadOptions
 from plimsoll.placement.demands.pools import PlannedPool, active, count
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.pods import place_of
 from plimsoll.render.weights import weights_job
 
-OWN_IMAGE = f"plimsoll:{__version__}"
+USUAL_TOOL = CopyTool(f"plimsoll:{__version__}")
 """Plimsoll's image by its usual name. The chart says where it really is."""
 
 
@@ -23,7 +24,7 @@ def manifests_of(
     outcome: Outcome,
     images: EngineImages | None = None,
     *,
-    own_image: str = OWN_IMAGE,
+    tool: CopyTool = USUAL_TOOL,
     scrape_annotations: bool = False,
 ) -> tuple[Manifest, ...]:
     """Render the objects of a decision; none if there is no plan or the user has suspended the object.
@@ -37,7 +38,7 @@ def manifests_of(
     Args:
         outcome: the decision.
         images: the engines' images as the admin set them; None: those of the release.
-        own_image: Plimsoll's own image, which copies weights.
+        tool: what copies weights.
         scrape_annotations: whether pods ask Prometheus to scrape them.
     """
     decision, resource = outcome.decision, outcome.deployment.asked.resource
@@ -48,7 +49,7 @@ def manifests_of(
     held, more = dict(outcome.deployment.placed.held_back), dict(outcome.besides.replacing)
     made = [_with_pods(pool, more.get(pool.name, 0), held.get(pool.name)) for pool in decision.pools]
     ordered = sorted(made, key=lambda pool: -pool.split.shape.gpus_per_pod)
-    copying = tuple(_copying(outcome, options, ordered, own_image))
+    copying = tuple(_copying(outcome, options, ordered, tool))
     view = outcome.deployment.asked.weights
     if view is not None and not view.is_ready:
         return (*copying, service(options))
@@ -61,7 +62,7 @@ def manifests_of(
 
 
 def _copying(
-    outcome: Outcome, options: WorkloadOptions, pools: Sequence[PlannedPool], own_image: str
+    outcome: Outcome, options: WorkloadOptions, pools: Sequence[PlannedPool], tool: CopyTool
 ) -> Iterator[Manifest]:
     """Yield the Job that copies the weights to their claim, if there is one.
 
@@ -72,7 +73,7 @@ def _copying(
         return
     choice = next((pool.choice for pool in pools if pool.choice is not None), None)
     is_near = choice is not None and request is not None and request.mounts_alone
-    yield weights_job(options, weights, own_image, place_of(options, choice) if choice and is_near else {})
+    yield weights_job(options, weights, tool, place_of(options, choice) if choice and is_near else {})
 
 
 def _with_pods(pool: PlannedPool, more: int, most: int | None) -> PlannedPool:

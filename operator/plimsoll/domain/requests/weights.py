@@ -84,6 +84,14 @@ class Weights:
         return WEIGHTS_PATH if self.scheme is Scheme.OCI else self.source
 
 
+@dataclass(frozen=True, slots=True)
+class CopyTool:
+    """What copies weights: Plimsoll's own ``image``, and the address of the ``hub`` that the operator asks, if set."""
+
+    image: str
+    hub: str = ""
+
+
 class WeightsState(StrEnum):
     """How far the copy on a claim is."""
 
