@@ -150,8 +150,9 @@ def test_what_cannot_be_copied_is_named_with_the_words_of_the_download(
     model = {"name": LLAMA_8B, "source": "s3://models/llama", "cache": {"claimName": "weights"}}
     elsewhere = {"env": [{"name": "AWS_ENDPOINT_URL", "value": hub.url}]}
     here.apply("llama", model=model, podTemplate=elsewhere, **on_gpu("h100-sxm-80gb"))
-    body = here.wait_condition("llama", "Ready", "False", "WeightsFailed")
-    assert "s3://models/llama may not be read: check the Secret of the source" in condition(body, "Stalled")["message"]
+    here.wait_condition("llama", "Ready", "False", "WeightsFailed")
+    words = "s3://models/llama may not be read: check the Secret of the source"
+    here.wait(lambda: words in condition(here.get("llama"), "Stalled")["message"], "its last words", 10.0)
     [job] = here.all("jobs")
     assert job["status"]["failed"] == 1, "no other try, which would fail as well"
     assert here.all("deployments") == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.api.conversion.convert import to_workload_options
 from plimsoll.cli.planning import Planned
 from plimsoll.domain.engines.engine_choice import DraftMethod
 from plimsoll.domain.requests.workload import ENGINE_PORT
@@ -68,7 +69,7 @@ def _media_limits(planned: Planned) -> Mapping[str, int]:
 
 
 MEANT: dict[str, Callable[[Planned], Any]] = {
-    "model": lambda planned: planned.resource.spec.model.path or planned.resource.spec.model.name,
+    "model": lambda planned: to_workload_options(planned.resource).model_source,
     "served_model_name": lambda planned: [planned.resource.metadata.name],
     "revision": lambda planned: planned.resource.spec.model.revision,
     "max_model_len": lambda planned: choice_of(planned).settings.max_model_len,

@@ -93,14 +93,15 @@ class WeightsWatch:
         )
 
     def of(self, job: Body) -> Heard:
-        """Return what was last heard of the pods of a Job."""
+        """Return what was last heard of the pods of a Job. One that failed just now is asked at once."""
         if self._list_pods is None:
             return _NOTHING
         head = job["metadata"]
         namespace, uid = str(head["namespace"]), str(head["uid"])
+        question = uid, (job.get("status") or {}).get("failed")
         with self._entries.lock:
-            entry = self._entries.found(namespace, uid)
-            entry = entry or self._entries.add(uid, _Entry(str(head["name"]), uid, namespace=namespace))
+            entry = self._entries.found(namespace, question)
+            entry = entry or self._entries.add(question, _Entry(str(head["name"]), uid, namespace=namespace))
         return entry.heard
 
     def start_wanted(self) -> None:
