@@ -68,10 +68,6 @@ PARTS = {
     "tolerations": "V1Toleration",
     "resources": "V1ResourceRequirements",
     "imagePullSecrets": "V1LocalObjectReference",
-    "containers": "V1Container",
-    "initContainers": "V1Container",
-    "affinity": "V1Affinity",
-    "topologySpreadConstraints": "V1TopologySpreadConstraint",
 }
 """Parts of a pod that are carried, with the kinds that they are of."""
 

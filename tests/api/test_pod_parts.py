@@ -112,11 +112,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "securityContext.seccompProfile.type",
         "RuntimeDefault",
     ),
-    "a profile without its file": (
-        {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
-        "securityContext.seccompProfile",
-        "localhostProfile",
-    ),
     "a volume that is not there": (
         sidecar(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
         "containers[0].volumeMounts[0].name",
@@ -135,7 +130,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "containers[0].readinessProbe.httpGet.host",
         "no such field",
     ),
-    "a hook without an action": (sidecar(lifecycle={"preStop": {}}), "containers[0].lifecycle.preStop", "exactly one"),
     "a probe of what ends": (
         first(startupProbe={"exec": {"command": ["true"]}}),
         "initContainers[0]",
@@ -144,14 +138,23 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "another program's probe": (
         {"livenessProbe": {"exec": {"command": ["true"]}}},
         "livenessProbe.exec",
-        "asked by HTTP",
+        "remove it",
+    ),
+    "not all capabilities dropped": (
+        sidecar(securityContext={"capabilities": {"drop": ["NET_RAW"]}}),
+        "containers[0].securityContext.capabilities.drop[0]",
+        "should be 'ALL'",
+    ),
+    "no capability dropped": (
+        sidecar(securityContext={"capabilities": {"drop": []}}),
+        "containers[0].securityContext.capabilities.drop",
+        "at least 1",
     ),
     "another port": ({"startupProbe": {"httpGet": {"path": "/", "port": 1}}}, "startupProbe.httpGet.port", ""),
-    "two successes of life": ({"livenessProbe": {"successThreshold": 2}}, "livenessProbe", "successThreshold"),
-    "the end of what is not ready": (
-        {"readinessProbe": {"terminationGracePeriodSeconds": 9}},
-        "readinessProbe",
-        "ends nothing",
+    "two successes of life": (
+        {"livenessProbe": {"successThreshold": 2}},
+        "livenessProbe.successThreshold",
+        "should be 1",
     ),
     "no node": (nodes(), f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms", "at least 1"),
     "an empty term": (nodes({}), f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0]", "matches no node"),

@@ -8,7 +8,7 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/, and ``k8s.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -74,12 +74,6 @@ class GrpcAction(OpenModel):
     service: Annotated[str, Field(max_length=253)] | None = None
 
 
-class SleepAction(OpenModel):
-    """A pause."""
-
-    seconds: Annotated[int, Field(ge=0, le=86_400)]
-
-
 class ProbeTimes(OpenModel):
     """How often a probe asks, and how many answers count. Times are in seconds."""
 
@@ -87,8 +81,7 @@ class ProbeTimes(OpenModel):
     period_seconds: _Seconds | None = None
     timeout_seconds: _Seconds | None = None
     failure_threshold: _Count | None = None
-    success_threshold: _Count | None = None
-    termination_grace_period_seconds: _Seconds | None = None
+    success_threshold: Literal[1] | None = None
 
 
 class EnginePath(OpenModel):
@@ -97,20 +90,10 @@ class EnginePath(OpenModel):
     path: Annotated[str, Field(max_length=1024, pattern=r"^/")]
 
 
-def _asked_by_http(_: object) -> object:
-    raise ValueError("Remove it: the engine is asked by HTTP, at its own port")
-
-
-_NotOfTheEngine = Annotated[Any, AfterValidator(_asked_by_http)]
-
-
 class EngineProbe(ProbeTimes):
-    """A probe of the engine's container."""
+    """A probe of the engine's container: it asks by HTTP, at the engine's port."""
 
     http_get: EnginePath | None = None
-    exec: _NotOfTheEngine = None
-    tcp_socket: _NotOfTheEngine = None
-    grpc: _NotOfTheEngine = None
 
 
 class Probe(ProbeTimes):
@@ -128,61 +111,17 @@ class Probe(ProbeTimes):
         return self
 
 
-def _of_life(probe: ProbeTimes) -> ProbeTimes:
-    if (probe.success_threshold or 1) != 1:
-        raise ValueError("Remove successThreshold: it is 1 for probes of starts and of life")
-    return probe
-
-
-def _of_readiness(probe: ProbeTimes) -> ProbeTimes:
-    if probe.termination_grace_period_seconds is not None:
-        raise ValueError("Remove terminationGracePeriodSeconds: a probe of readiness ends nothing")
-    return probe
-
-
-LifeProbe = Annotated[EngineProbe, AfterValidator(_of_life)]
-ReadinessProbe = Annotated[EngineProbe, AfterValidator(_of_readiness)]
-
-
-class LifecycleHandler(OpenModel):
-    """What is done when a container starts or ends."""
-
-    exec: ExecAction | None = None
-    http_get: HttpGetAction | None = None
-    sleep: SleepAction | None = None
-
-    @model_validator(mode="after")
-    def _check_action(self) -> Self:
-        if sum(each is not None for each in (self.exec, self.http_get, self.sleep)) != 1:
-            raise ValueError("Write exactly one of exec, httpGet and sleep")
-        return self
-
-
-class Lifecycle(OpenModel):
-    """What is done when a container starts and ends."""
-
-    post_start: LifecycleHandler | None = None
-    pre_stop: LifecycleHandler | None = None
-
-
 class SeccompProfile(OpenModel):
-    """A seccomp profile; Unconfined is none."""
+    """The seccomp profile of the container runtime."""
 
-    type: Literal["RuntimeDefault", "Localhost"]
-    localhost_profile: Text | None = None
-
-    @model_validator(mode="after")
-    def _check_file(self) -> Self:
-        if (self.type == "Localhost") != (self.localhost_profile is not None):
-            raise ValueError("Write localhostProfile with type Localhost, and with no other")
-        return self
+    type: Literal["RuntimeDefault"]
 
 
 class Capabilities(OpenModel):
     """Capabilities of a container."""
 
     add: Annotated[list[Literal["NET_BIND_SERVICE"]], Field(max_length=1)] | None = None
-    drop: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=64)] | None = None
+    drop: Annotated[list[Literal["ALL"]], Field(min_length=1, max_length=1)] | None = None
 
 
 class _Security(OpenModel):
@@ -264,10 +203,9 @@ class Sidecar(OpenModel):
     ports: Annotated[list[ContainerPort], Field(max_length=16)] | None = None
     resources: Annotated[ResourcesSpec, AfterValidator(_without_gpus)] | None = None
     volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] | None = None
-    startup_probe: Annotated[Probe, AfterValidator(_of_life)] | None = None
-    readiness_probe: Annotated[Probe, AfterValidator(_of_readiness)] | None = None
-    liveness_probe: Annotated[Probe, AfterValidator(_of_life)] | None = None
-    lifecycle: Lifecycle | None = None
+    startup_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    liveness_probe: Probe | None = None
     termination_message_policy: Literal["File", "FallbackToLogsOnError"] | None = None
     security_context: ContainerSecurity | None = None
 
@@ -283,7 +221,7 @@ class InitContainer(Sidecar):
     @model_validator(mode="after")
     def _check_course(self) -> Self:
         """Refuse what Kubernetes refuses of a container that ends by itself."""
-        runs = (self.startup_probe, self.readiness_probe, self.liveness_probe, self.lifecycle)
-        if self.restart_policy is None and any(each is not None for each in runs):
-            raise ValueError("Probes and lifecycle are for containers that stay: write restartPolicy: Always, too")
+        probes = (self.startup_probe, self.readiness_probe, self.liveness_probe)
+        if self.restart_policy is None and any(each is not None for each in probes):
+            raise ValueError("Probes are for containers that stay: write restartPolicy: Always, too")
         return self

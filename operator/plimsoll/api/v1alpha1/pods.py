@@ -8,10 +8,9 @@ from pydantic import Field
 
 from plimsoll.api.v1alpha1.base import ApiModel, keyed, optional, rule, several
 from plimsoll.api.v1alpha1.containers import (
+    EngineProbe,
     InitContainer,
-    LifeProbe,
     PodSecurity,
-    ReadinessProbe,
     ResourcesSpec,
     Sidecar,
 )
@@ -92,9 +91,9 @@ class PodTemplateSpec(ApiModel):
     containers: list[Sidecar] | None = keyed(
         "name", 8, "Containers next to the engine's, within the restricted Pod Security Standard and without GPUs."
     )
-    startup_probe: LifeProbe | None = optional("Other times of the engine's startup probe.")
-    readiness_probe: ReadinessProbe | None = optional("Other times of the engine's readiness probe.")
-    liveness_probe: LifeProbe | None = optional("Other times of the engine's liveness probe.")
+    startup_probe: EngineProbe | None = optional("Other times of the engine's startup probe.")
+    readiness_probe: EngineProbe | None = optional("Other times of the engine's readiness probe.")
+    liveness_probe: EngineProbe | None = optional("Other times of the engine's liveness probe.")
     security_context: PodSecurity | None = optional("As in a pod, within the restricted Pod Security Standard.")
     termination_grace_period_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = optional(
         "The least time in which a pod ends. Running requests of the engine get more where they need it."
