@@ -253,10 +253,13 @@ def _terms(choice: Option, platform: Sequence[Manifest]) -> list[Manifest]:
 
 
 def _avoided(target: Target) -> Manifest:
-    """The field expression that keeps pods off single nodes."""
+    """The field expressions that keep pods off single nodes. Each names one: the API server takes no more of a field.
+
+    Source: ``ValidateNodeFieldSelectorRequirement`` of ``k8s.io/kubernetes``, ``pkg/apis/core/validation``.
+    """
     if not target.avoids:
         return {}
-    return {"matchFields": [{"key": NAME_FIELD, "operator": "NotIn", "values": list(target.avoids)}]}
+    return {"matchFields": [{"key": NAME_FIELD, "operator": "NotIn", "values": [name]} for name in target.avoids]}
 
 
 def _platform_terms(options: WorkloadOptions, choice: Option) -> list[Manifest]:
