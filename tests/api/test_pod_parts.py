@@ -74,6 +74,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "another name",
     ),
     "a port twice": (sidecar(ports=[{"containerPort": 1}] * 2), "containers[0].ports[1].containerPort", "twice"),
+    "a name of a port twice": (
+        sidecar(ports=[{"containerPort": each, "name": "a"} for each in (1, 2)]),
+        "containers[0].ports[1].name",
+        "twice",
+    ),
+    "a port's name without a letter": (
+        sidecar(ports=[{"containerPort": 1, "name": "1-2"}]),
+        "containers[0].ports[0].name",
+        "",
+    ),
+    "no address": ({"hostAliases": [{"ip": "10.0.0", "hostnames": ["a"]}]}, "hostAliases[0].ip", "10.0.0.1"),
     "a port of the node": (
         sidecar(ports=[{"containerPort": 1, "hostPort": 1}]),
         "containers[0].ports[0].hostPort",
@@ -438,6 +449,12 @@ def test_a_fleet_without_a_node_of_the_affinity_is_named_with_what_helps() -> No
     said = [*map(remedy_sentence, decision.remedies)]
     assert any(each.startswith("drop spec.gpu, spec.overrides or the node selector") for each in said)
     assert f"add a node with 1 h100-sxm-80gb and {where}" in said
+
+
+def test_a_long_affinity_makes_no_long_sentence() -> None:
+    many = {"key": ZONE, "operator": "In", "values": [f"zone-{each:04}" for each in range(64)]}
+    [rule] = asked(**nodes({"matchExpressions": [many] * 16})).node_rules
+    assert len(str(dict(rule.numbers)["where"])) == 303
 
 
 @every_case(

@@ -208,6 +208,7 @@ def containers_of(template: PodTemplateSpec) -> Iterator[tuple[str, Sidecar]]:
 def _check_container(field: str, container: Sidecar, volumes: Sequence[Volume]) -> None:
     """Refuse what the API server would refuse in one of the user's own containers."""
     ports = [f"{port.container_port}/{port.protocol}" for port in container.ports or ()]
+    names = [port.name for port in container.ports or () if port.name is not None]
     raise_together(
         (
             lambda: _check_environment(f"{field}.env", container.env or (), ()),
@@ -215,6 +216,7 @@ def _check_container(field: str, container: Sidecar, volumes: Sequence[Volume]) 
             lambda: check_volume_mounts(f"{field}.volumeMounts", container.volume_mounts or (), volumes, ()),
             lambda: check_resources(f"{field}.resources", container.resources),
             lambda: check_unique(f"{field}.ports", "containerPort", ports),
+            lambda: check_unique(f"{field}.ports", "name", names),
         )
     )
 

@@ -18,10 +18,10 @@ from plimsoll.api.v1alpha1.values import DnsLabel, ResourceList
 from plimsoll.api.v1alpha1.volumes import VolumeMount
 from plimsoll.domain.requests.workload import ENGINE_CONTAINER, ENGINE_PORT, ENGINE_PORT_NAME
 
-Text = Annotated[str, Field(min_length=1, max_length=1024)]
+_Text = Annotated[str, Field(min_length=1, max_length=1024)]
 _Texts = Annotated[list[Annotated[str, Field(max_length=16_384)]], Field(max_length=64)]
 _Port = Annotated[int, Field(ge=1, le=65_535)]
-_PortName = Annotated[str, Field(max_length=15, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+_PortName = Annotated[str, Field(max_length=15, pattern=r"^([a-z0-9]+-)*[a-z0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$")]
 _Seconds = Annotated[int, Field(ge=1, le=86_400)]
 _Count = Annotated[int, Field(ge=1, le=100_000)]
 _User = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -48,14 +48,14 @@ class ExecAction(OpenModel):
 class HttpHeader(OpenModel):
     """A header of a request."""
 
-    name: Text
+    name: _Text
     value: Annotated[str, Field(max_length=4096)]
 
 
 class HttpGetAction(OpenModel):
     """A request to the pod itself: ``host`` would be a request of the kubelet to anybody."""
 
-    path: Text | None = None
+    path: _Text | None = None
     port: _Port | _PortName
     scheme: Literal["HTTP", "HTTPS"] | None = None
     http_headers: Annotated[list[HttpHeader], Field(max_length=32)] | None = None
@@ -197,7 +197,7 @@ class Sidecar(OpenModel):
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     command: _Texts | None = None
     args: _Texts | None = None
-    working_dir: Text | None = None
+    working_dir: _Text | None = None
     env: Annotated[list[EnvVar], Field(max_length=64)] | None = None
     env_from: Annotated[list[EnvFromSource], Field(max_length=16)] | None = None
     ports: Annotated[list[ContainerPort], Field(max_length=16)] | None = None

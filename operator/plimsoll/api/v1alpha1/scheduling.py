@@ -6,9 +6,10 @@ What is open in the CRD (:class:`OpenModel`) is checked here alone, with the rul
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel, OpenModel, optional, rule
 from plimsoll.api.v1alpha1.values import LABEL_KEY, DnsLabel, DnsSubdomain
@@ -16,10 +17,7 @@ from plimsoll.api.v1alpha1.values import LABEL_KEY, DnsLabel, DnsSubdomain
 _LabelKey = Annotated[str, Field(max_length=317, pattern=rf"^{LABEL_KEY}$")]
 _LabelValue = Annotated[str, Field(max_length=63, pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")]
 _Weight = Annotated[int, Field(ge=1, le=100)]
-_Address = Annotated[str, Field(max_length=45, pattern=r"^[0-9A-Fa-f:.]+$")]
-_HostName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 _Names = Annotated[list[DnsLabel], Field(max_length=32)]
-_Keys = Annotated[list[_LabelKey], Field(max_length=16)]
 
 MOST_TERMS = 8
 """The most terms of a user's node affinity. Each is joined with each of the operator's own."""
@@ -200,7 +198,6 @@ class Spread(OpenModel):
     topology_key: _LabelKey
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
     label_selector: LabelSelector | None = None
-    match_label_keys: _Keys | None = None
     min_domains: Annotated[int, Field(ge=1, le=1000)] | None = None
     node_affinity_policy: Literal["Honor", "Ignore"] | None = None
     node_taints_policy: Literal["Honor", "Ignore"] | None = None
@@ -210,6 +207,17 @@ class Spread(OpenModel):
         if self.min_domains is not None and self.when_unsatisfiable != "DoNotSchedule":
             raise ValueError("Remove minDomains: it is for DoNotSchedule alone")
         return self
+
+
+def _address(text: str) -> str:
+    try:
+        ip_address(text)
+    except ValueError as error:
+        raise ValueError("Write an address such as 10.0.0.1 or fd00::1") from error
+    return text
+
+
+_Address = Annotated[str, Field(max_length=45), AfterValidator(_address)]
 
 
 class DnsOption(OpenModel):
@@ -223,7 +231,7 @@ class DnsConfig(OpenModel):
     """What is added to the pods' resolv.conf. Bounds: ``MaxDNSNameservers`` and ``MaxDNSSearchPaths`` of Kubernetes."""
 
     nameservers: Annotated[list[_Address], Field(max_length=3)] | None = None
-    searches: Annotated[list[_HostName], Field(max_length=32)] | None = None
+    searches: Annotated[list[DnsSubdomain], Field(max_length=32)] | None = None
     options: Annotated[list[DnsOption], Field(max_length=32)] | None = None
 
 
@@ -231,4 +239,4 @@ class HostAlias(OpenModel):
     """A line of the pods' hosts file."""
 
     ip: _Address
-    hostnames: Annotated[list[_HostName], Field(min_length=1, max_length=32)]
+    hostnames: Annotated[list[DnsSubdomain], Field(min_length=1, max_length=32)]

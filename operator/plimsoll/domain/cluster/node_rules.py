@@ -119,7 +119,13 @@ class NodeRule(NamedTuple):
 
 def chosen_rule(terms: tuple[Term, ...]) -> NodeRule:
     """Return the rule that keeps pods on the nodes that a user's node affinity requires."""
-    return NodeRule(Reason.NODES_NOT_SELECTED, (("where", " or ".join(map(_words, terms))),), terms)
+    words = " or ".join(map(_words, terms))
+    shown = words if len(words) <= _LONGEST_PLACE else f"{words[:_LONGEST_PLACE]}..."
+    return NodeRule(Reason.NODES_NOT_SELECTED, (("where", shown),), terms)
+
+
+_LONGEST_PLACE = 300
+"""The most characters of a user's node affinity that a sentence quotes."""
 
 
 def left_rule(left: Mapping[str, str]) -> NodeRule:
