@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
+from plimsoll.api.checks.pod_policy import POLICED_FIELDS, PodPolicy, check_pod_policy
 from plimsoll.api.conversion.convert import to_request, to_workload_options
 from plimsoll.domain.cluster.host import USUAL_HOST, HostRoom
 from plimsoll.domain.decisions.outcomes import Split
@@ -263,6 +263,7 @@ WHOLE: dict[str, Any] = {
 
 
 def test_every_part_is_merged_into_the_operators() -> None:
+    assert WHOLE.keys() | {"livenessProbe"} == POLICED_FIELDS
     plain, found = pod(), pod(**WHOLE)
     engine, log = found["containers"]
     before = plain["containers"][0]
