@@ -22,11 +22,14 @@ def applied(**spec: Any) -> dict[str, str]:
     return {LAST_APPLIED: json.dumps({**SENT, "spec": SENT["spec"] | spec})}
 
 
+OPEN = {"containers": [{"name": "a", "image": "b", "imag": "c"}], "affinity": {"nodeAffinty": {}}}
+"""Parts of which the API server drops nothing."""
+
 LOST: list[tuple[dict[str, Any], str]] = [
     ({"sloo": {"ttftMilliseconds": 1}}, "spec.sloo,"),
     ({"engine": {"extraArg": ["--seed=1"], "version": "0.32.0"}}, "spec.engine.extraArg,"),
     ({"podTemplate": {"env": [{"name": "A", "valu": "b"}]}}, "spec.podTemplate.env[0].valu,"),
-    ({"podTemplate": {"affinity": {}}}, "spec.podTemplate.affinity,"),
+    ({"podTemplate": {"nodeName": "n", **OPEN}}, "spec.podTemplate.nodeName,"),
     ({f"x{index}": 1 for index in range(7)}, "spec.x0, spec.x1, spec.x2, spec.x3, spec.x4 and 2 more,"),
 ]
 

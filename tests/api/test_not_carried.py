@@ -29,12 +29,6 @@ GROUPS = ("model", "gpu", "engine", "podTemplate", "overrides", "rebalancing", "
 LARGEST_APPLIED = 256 * 1024
 """Bytes of all annotations of an object. ``kubectl apply`` keeps the CRD as JSON in one of them."""
 
-AFFINITY: dict[str, Any] = {
-    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
-    "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname"}],
-    "initContainers": [{"name": "fetch", "image": "aws-cli"}],
-}
-
 
 def fields_of(model: str) -> dict[str, str]:
     """The fields of a kind of Kubernetes, with their types, as the client's models have them."""
@@ -135,15 +129,8 @@ def test_the_advice_names_fields_that_exist() -> None:
 
 
 def test_a_null_is_no_value_and_a_good_neighbour_is_taken() -> None:
-    nulls = manifest_with("spec.podTemplate", {"affinity": None, "nodeSelector": {"zone": "a"}})
+    nulls = manifest_with("spec.podTemplate", {"nodeName": None, "nodeSelector": {"zone": "a"}})
     assert parse_inference_deployment(nulls) == parse_inference_deployment(GOOD)
-
-
-@pytest.mark.parametrize("name", AFFINITY)
-def test_what_would_be_scheduled_otherwise_is_refused_with_the_way_that_there_is(name: str) -> None:
-    refused = refusal(manifest_with(f"spec.podTemplate.{name}", AFFINITY[name]))
-    assert refused.field == f"spec.podTemplate.{name}"
-    assert "podTemplate." in refused.fix
 
 
 MISSPELT = {

@@ -29,6 +29,15 @@ def projected(**source: Any) -> dict[str, Any]:
     return volume(projected={"sources": [source]})
 
 
+def anti(**term: Any) -> dict[str, Any]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {"podAntiAffinity": {required: [{"topologyKey": "kubernetes.io/hostname", **term}]}}}
+
+
+def beside(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "a", "image": "b", **fields}]}
+
+
 PERMITTED: dict[str, dict[str, Any]] = {
     "nothing": {},
     "a ConfigMap": volume(configMap={"name": "c"}),
@@ -47,6 +56,9 @@ PERMITTED: dict[str, dict[str, Any]] = {
     "a ConfigMap as environment": {"envFrom": [{"configMapRef": {"name": "c"}}]},
     "a token": {"secret": "hf-token"},
     "a token of a team": {"secret": "search-hf-token"},
+    "a container of the author's": {"containers": [{"name": "a", "image": "b"}]},
+    "pods of the namespace to be far from": anti(namespaces=["ml"]),
+    "other times of a probe": {"startupProbe": {"failureThreshold": 9}},
     "the runtime's own confinement": {
         "annotations": {"container.apparmor.security.beta.kubernetes.io/engine": "runtime/default"}
     },
@@ -120,6 +132,36 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "db",
         "podPolicy.secrets",
     ),
+    "a Secret of a further container": (
+        beside(env=[{"name": "B", "valueFrom": {"secretKeyRef": {"name": "db", "key": "p"}}}]),
+        "spec.podTemplate.containers[0].env[0].valueFrom.secretKeyRef.name",
+        "db",
+        "podPolicy.secrets",
+    ),
+    "another scheduler": (
+        {"schedulerName": "gang"},
+        "spec.podTemplate.schedulerName",
+        "gang",
+        "schedulerName goes into podPolicy.templateFields",
+    ),
+    "another path of the engine": (
+        {"livenessProbe": {"httpGet": {"path": "/x"}}},
+        "spec.podTemplate.livenessProbe.httpGet.path",
+        "/x",
+        "podPolicy.probePaths",
+    ),
+    "nodes without pods of others": (
+        anti(namespaces=["ml", "theirs"]),
+        "spec.podTemplate.affinity.podAntiAffinity",
+        "theirs",
+        "theirs goes into podPolicy.affinityNamespaces",
+    ),
+    "nodes without pods of anybody": (
+        anti(namespaceSelector={}),
+        "spec.podTemplate.affinity.podAntiAffinity",
+        "namespaceSelector",
+        "* goes into podPolicy.affinityNamespaces",
+    ),
     "any Secret as the token": ({"secret": "db"}, "spec.model.tokenSecretRef.name", "db", "podPolicy.tokenSecrets"),
     "another service account": (
         {"serviceAccountName": "admin"},
@@ -179,6 +221,10 @@ def test_an_unrestricted_namespace_permits_everything_and_its_neighbour_nothing(
         (PodPolicy(service_accounts=("engine-*",)), {"serviceAccountName": "engine-a"}),
         (PodPolicy(service_accounts=("default",)), projected(serviceAccountToken={"path": "t"})),
         (PodPolicy(priority_classes=("system-cluster-critical",)), {"priorityClassName": "system-cluster-critical"}),
+        (PodPolicy(template_fields=("schedulerName",)), {"schedulerName": "gang"}),
+        (PodPolicy(probe_paths=("/x*",)), {"livenessProbe": {"httpGet": {"path": "/x/y"}}}),
+        (PodPolicy(affinity_namespaces=("their*",)), anti(namespaces=["theirs"])),
+        (PodPolicy(affinity_namespaces=("*",)), anti(namespaceSelector={})),
     ],
 )
 def test_what_the_admin_names_is_permitted(policy: PodPolicy, template: dict[str, Any]) -> None:
@@ -209,9 +255,9 @@ def test_the_charts_json_is_read_and_what_it_leaves_out_is_as_by_default() -> No
     text = json.dumps({"volumeTypes": ["emptyDir"], "unrestrictedNamespaces": ["a"], "serviceAccounts": []})
     assert PodPolicy.from_json(text) == PodPolicy(volume_types=("emptyDir",), unrestricted_namespaces=("a",))
     assert PodPolicy.from_json("{}") == DEFAULT
-    full = {"secrets": ["s"], "tokenSecrets": ["t"], "priorityClasses": ["p"]}
+    full = {"secrets": ["s"], "tokenSecrets": ["t"], "priorityClasses": ["p"], "templateFields": ["containers"]}
     assert PodPolicy.from_json(json.dumps(full)) == PodPolicy(
-        secrets=("s",), token_secrets=("t",), priority_classes=("p",)
+        secrets=("s",), token_secrets=("t",), priority_classes=("p",), template_fields=("containers",)
     )
 
 
@@ -220,6 +266,7 @@ def test_the_charts_json_is_read_and_what_it_leaves_out_is_as_by_default() -> No
     [
         ("", "podPolicy"),
         ("null", "podPolicy"),
+        ('{"templateFields": ["env"]}', "podPolicy.templateFields"),
         ("[]", "podPolicy"),
         ('"*"', "podPolicy"),
         ("{", "podPolicy"),

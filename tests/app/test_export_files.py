@@ -247,6 +247,38 @@ def test_of_an_engine_s_log_only_its_known_words_stay_and_they_mean_the_same() -
         assert status["restartCount"] == 2
 
 
+def test_of_the_author_s_containers_only_what_they_take_stays_and_a_failing_one_has_no_name() -> None:
+    secret = {"name": "secret", "image": "secret", "args": ["secret"], "env": [{"name": "A", "value": "secret"}]}
+    takes = {"resources": {"requests": {"cpu": "2"}}}
+    expression = {"key": "secret", "operator": "In", "values": ["secret"]}
+    term = {"matchExpressions": [expression], "matchFields": [{**expression, "key": "metadata.name"}]}
+    nodes = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    template = {
+        "containers": [secret | takes],
+        "initContainers": [secret | {"name": "secret-2", "restartPolicy": "Always"}],
+        "affinity": {"nodeAffinity": nodes, "podAffinity": {}},
+        "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["secret"]}],
+    }
+    real = inference_deployment_body(spec=SPEC | {"podTemplate": template})
+    held = reduced(INFERENCE_DEPLOYMENTS, real)
+    kept = held["spec"]["podTemplate"]
+    assert kept["containers"] == [
+        {"name": "secret", "env": [{"name": "A", "value": "left-out"}], "image": "left-out", **takes}
+    ]
+    names = names_of({INFERENCE_DEPLOYMENTS: [held]}, ["ns"], "salt")
+    found = Hashing(names).hashed(INFERENCE_DEPLOYMENTS, held)
+    assert "secret" not in json.dumps(found)
+    again, was = (parse_inference_deployment(each).spec.pods for each in (found, real))
+    assert [each.resources for each in again.containers or ()] == [each.resources for each in was.containers or ()]
+    assert [each.restart_policy for each in again.init_containers or ()] == ["Always"]
+    assert again.affinity is not None
+    assert len(again.affinity.node_terms) == 1
+    failing = {"name": "secret", "lastState": {"terminated": {"exitCode": 1, "message": "secret"}}}
+    (status,) = reduced(PODS, pod_body("one", containerStatuses=[failing]))["status"]["containerStatuses"]
+    assert status["name"] == "left-out"
+    assert "secret" not in json.dumps(status)
+
+
 def test_the_last_manifest_keeps_its_fields_and_none_of_its_values() -> None:
     body = inference_deployment_body(spec=SPEC)
     body["metadata"]["annotations"] = {
@@ -364,7 +396,9 @@ CONSIDERED: dict[type[BaseModel], str] = {
     EngineSpec: "name image imageVendor platforms version extraArgs gpuMemoryUtilizationPercent maxBatchedTokens "
     "maxSequences enforceEager cpuOffload weightStreaming lora textOnly multimodal runner speculation",
     PodTemplateSpec: "labels annotations nodeSelector tolerations env envFrom serviceAccountName imagePullSecrets "
-    "priorityClassName runtimeClassName volumes volumeMounts modelCache resources",
+    "priorityClassName runtimeClassName volumes volumeMounts modelCache resources affinity topologySpreadConstraints "
+    "initContainers containers startupProbe readinessProbe livenessProbe securityContext schedulerName "
+    "terminationGracePeriodSeconds dnsPolicy dnsConfig hostAliases",
     RebalancingSpec: "mode moves scale minReplicas maxReplicas idleSeconds gateway wake changesPerHour "
     "reversalsPerHour windowSeconds cooldownSeconds maintenanceWindows",
     RebalancingStatus: "decision reason message hints diagnosis proposal proposalId baseReplicas targetReplicas "

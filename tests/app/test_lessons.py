@@ -132,6 +132,10 @@ def test_a_deployment_does_not_teach_itself_as_another() -> None:
         {"podTemplate": {"volumeMounts": [{"name": "mine"}]}},
         {"podTemplate": {"modelCache": {"claimName": "mine"}}},
         {"podTemplate": {"runtimeClassName": "mine"}},
+        {"podTemplate": {"containers": [{"name": "mine"}]}},
+        {"podTemplate": {"initContainers": [{"name": "mine"}]}},
+        {"podTemplate": {"hostAliases": [{"ip": "10.0.0.1"}]}},
+        {"podTemplate": {"dnsConfig": {"nameservers": ["10.0.0.1"]}}},
     ],
 )
 def test_engines_with_something_that_the_user_added_teach_nobody_else(added: dict[str, Any]) -> None:

@@ -120,7 +120,8 @@ def test_a_pod_is_small_however_many_containers_labels_and_owners_it_has() -> No
     body["spec"]["containers"] = [{"name": f"c{each}", "resources": {"limits": {GPU: "1"}}} for each in many]
     body["metadata"]["labels"] |= {f"l{each}": "x" for each in many}
     body["metadata"]["ownerReferences"] *= 5000
-    body["status"]["containerStatuses"] = [{"name": f"c{each}", "restartCount": 0} for each in many]
+    ended = {"lastState": {"terminated": {"exitCode": 1}}}
+    body["status"]["containerStatuses"] = [{"name": f"c{each}", "restartCount": 0, **ended} for each in many]
     kept = pruning.pod(body)
     assert kept is not None
     assert pruning.whole_size(kept).members < 60

@@ -114,8 +114,8 @@ BAD_MANIFESTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "nothing": ("", ("-f: ", "at least one InferenceDeployment")),
     "an unknown field": (DEPLOYMENT + "  modell: x\n", ("spec.modell: 'x'", "There is no such field: write model.")),
     "a field of a pod": (
-        DEPLOYMENT + "  podTemplate: {affinity: {}}\n",
-        ("spec.podTemplate.affinity: {}", "the planner chooses the nodes; use podTemplate.nodeSelector"),
+        DEPLOYMENT + "  podTemplate: {nodeName: a}\n",
+        ("spec.podTemplate.nodeName: 'a'", "the planner chooses the nodes; use podTemplate.nodeSelector"),
     ),
     "a field next to the spec": (DEPLOYMENT + "engine: {}\n", ("engine: {}", "use spec.engine")),
     "a flag that no engine has": (

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from plimsoll.render.pods import pod_template
 from testbed.api_client import ApiError
 from testbed.control_plane import ControlPlane
+from tests.render.workloads import chosen_pool, options
 from tests.support.planes import borrowed_plane
 from tests.support.rendered import planned_examples
 
@@ -47,6 +50,17 @@ def refused(cluster: ControlPlane, template: dict[str, Any]) -> str:
 def test_every_examples_pod_is_admitted(cluster: ControlPlane) -> None:
     said = {name: refused(cluster, template) for name, template in templates().items()}
     assert not any(said.values()), "".join(f"\n{name}: {words}" for name, words in said.items() if words)
+
+
+def test_a_pod_that_stays_off_several_nodes_is_admitted(cluster: ControlPlane) -> None:
+    pool, choice = chosen_pool()
+    left = replace(choice, target=replace(choice.target, avoids=("node-a", "node-b")))
+    template = pod_template(options(), pool.name, left)
+    [term] = template["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    assert [each["values"] for each in term["matchFields"]] == [["node-a"], ["node-b"]]
+    assert refused(cluster, template) == ""
 
 
 def test_the_profile_is_in_force(cluster: ControlPlane) -> None:

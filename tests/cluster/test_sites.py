@@ -104,6 +104,44 @@ def test_a_replica_goes_to_the_zone_of_its_volume_though_the_other_zone_is_cheap
     assert operator.is_running
 
 
+def test_parts_of_the_authors_are_admitted_under_the_strictest_profile_and_pods_go_where_both_affinities_allow(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    strict = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    here.control_plane.client.merge_patch(f"/api/v1/namespaces/{here.namespace}", strict)
+    zone = {"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": ["zone-b", "zone-c", "zone-d"]}]}
+    small = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    template = {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [zone]}}},
+        "topologySpreadConstraints": [{"maxSkew": 4, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}],
+        "initContainers": [{"name": "proxy", "image": "proxy:1", "restartPolicy": "Always", "resources": small}],
+        "containers": [{"name": "a-log", "image": "log:1", "securityContext": {"runAsUser": 65532}}],
+        "startupProbe": {"failureThreshold": 500},
+        "securityContext": {"fsGroupChangePolicy": "OnRootMismatch"},
+        "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["mirror.example"]}],
+    }
+    here.apply("whole", podTemplate=template)
+    careless = {**template, "containers": [{"name": "a", "image": "b", "securityContext": {"privileged": True}}]}
+    here.apply("careless", podTemplate=careless)
+    neighbour.apply("free")
+    here.wait_ready("whole")
+    neighbour.wait_ready("free")
+    assert [here.nodes_of("whole"), neighbour.nodes_of("free")] == [["a100-a"], ["l4-b"]]
+    [pod], [name] = here.pods("whole"), here.workloads("whole")
+    assert [each["name"] for each in pod["spec"]["containers"]] == ["engine", "a-log"]
+    assert pod["spec"]["containers"][0]["startupProbe"]["failureThreshold"] == 500
+    body = here.wait_condition("careless", "Ready", "False", "InvalidSpec")
+    assert "containers[0].securityContext.privileged: True cannot be used" in condition(body, "Ready")["message"]
+    before = here.read("deployments", name)["metadata"]["generation"]
+    here.patch_object("inferencedeployments", "whole", {"metadata": {"annotations": {"looked-at": "again"}}})
+    neighbour.apply("later", gpu={"allow": ["l4-24gb"]})
+    neighbour.wait_ready("later")
+    assert here.read("deployments", name)["metadata"]["generation"] == before, (
+        "what the API server fills in is no change"
+    )
+    assert operator.is_running
+
+
 def test_where_no_gpu_is_in_the_volumes_zone_the_status_names_claim_and_zone(
     operator: OperatorProcess, here: View, neighbour: View
 ) -> None:

@@ -152,7 +152,7 @@ def test_what_cannot_be_copied_is_named_with_the_words_of_the_download(
     here.apply("llama", model=model, podTemplate=elsewhere, **on_gpu("h100-sxm-80gb"))
     here.wait_condition("llama", "Ready", "False", "WeightsFailed")
     words = "s3://models/llama may not be read: check the Secret of the source"
-    here.wait(lambda: words in condition(here.get("llama"), "Stalled")["message"], "its last words", 10.0)
+    here.wait(lambda: words in condition(here.get("llama"), "Stalled")["message"], "its last words")
     [job] = here.all("jobs")
     assert job["status"]["failed"] == 1, "no other try, which would fail as well"
     assert here.all("deployments") == []

@@ -103,9 +103,11 @@ def test_a_pod_that_has_ended_or_holds_nothing_is_left_out() -> None:
 def test_a_pod_says_what_it_waits_for() -> None:
     unbound = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available"}
     pulling = {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
+    initializing = {"name": "engine", "state": {"waiting": {"reason": "PodInitializing"}}}
     for status, said in (
         ({"conditions": [unbound]}, "0/2 nodes are available"),
-        ({"conditions": [], "containerStatuses": [{"state": {"running": {}}}, pulling]}, "ErrImagePull: no such image"),
+        ({"conditions": [], "containerStatuses": [pulling]}, "ErrImagePull: no such image"),
+        ({"containerStatuses": [pulling | {"name": "a"}, initializing]}, "container a: ErrImagePull: no such image"),
         ({}, ""),
     ):
         pod = pod_of(chat_pod(**status))

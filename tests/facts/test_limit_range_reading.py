@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from plimsoll.domain.cluster.containers import Stated
 from plimsoll.domain.cluster.limit_ranges import (
     LimitedBy,
     LimitRange,
     LimitRule,
-    Stated,
     added_requests,
     default_limit,
     exceeded,

@@ -117,6 +117,43 @@ def test_a_container_that_cannot_be_made(kubelet: str, reason: StartFailure | No
     assert (failure.reason if failure else None) is reason
 
 
+@pytest.mark.parametrize("field", ["containerStatuses", "initContainerStatuses"])
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"lastState": {"terminated": {"exitCode": 2, "reason": "Error", "message": "a\nno disk"}}}, "code 2: no disk"),
+        ({"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}, "OOMKilled, exit code 137"),
+        ({"state": {"waiting": {"reason": "ErrImagePull", "message": "denied"}}}, "ErrImagePull: denied"),
+    ],
+)
+def test_a_container_of_the_author_that_fails_is_named_and_is_no_crash_of_the_engine(
+    field: str, state: Body, words: str
+) -> None:
+    """The kubelet sorts statuses by name: ``a`` comes before the engine."""
+    other = {"name": "a", "restartCount": 5, "ready": False, **state}
+    found: Body = {"containerStatuses": [{"name": "engine", **RUNS}]}
+    found[field] = [other, *found.get(field, [])]
+    seen = pod(SCHEDULED, STARTING, **found)
+    assert seen.failure is not None
+    assert (seen.failure.reason, seen.restarts) == (StartFailure.OTHER_CONTAINER, 5)
+    assert seen.failure.message.startswith("container a failed, not the engine's: ")
+    assert seen.failure.message.endswith(words)
+    assert not seen.failure.is_of_place
+    assert not seen.failure.is_about_memory
+    assert pod(SCHEDULED, SERVING, **found).failure is None
+    found["containerStatuses"][-1] = {"name": "engine", **crashed("CUDA out of memory")}
+    both = pod(SCHEDULED, STARTING, **found)
+    assert both.failure is not None
+    assert (both.failure.reason, both.restarts) == (StartFailure.OUT_OF_MEMORY, 2)
+
+
+def test_a_container_that_has_done_its_work_or_is_being_made_is_no_failure() -> None:
+    done = {"name": "fetch", "ready": True, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+    made = {"name": "log", "ready": False, "state": {"waiting": {"reason": "PodInitializing"}}}
+    seen = pod(SCHEDULED, STARTING, initContainerStatuses=[done], containerStatuses=[{"name": "engine", **RUNS}, made])
+    assert (seen.failure, seen.restarts) == (None, 0)
+
+
 def test_a_pod_without_a_status_is_one_that_was_just_made() -> None:
     assert read_pod({"metadata": {"name": "p"}, "spec": {}}, read_failure) == PodFacts("p", False, False, False, False)  # noqa: FBT003
 

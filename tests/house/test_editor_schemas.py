@@ -65,7 +65,7 @@ def test_unknown_fields_are_errors_on_every_level() -> None:
     assert "'nmae' was unexpected" in errors(changed(model={"name": "a/b", "nmae": "c"}))[0]
     assert "'image' was unexpected" in errors({**MINIMAL, "image": "x"})[0]
     open_nodes = [path for path, node in nodes(DEPLOYMENT.schema) if "properties" in node and not is_closed(node)]
-    assert open_nodes == [".metadata"]
+    assert open_nodes == [".metadata", *(f".spec.podTemplate.{name}[]" for name in ("initContainers", "containers"))]
 
 
 def test_a_field_of_other_kinds_is_an_error_with_what_to_write_instead() -> None:

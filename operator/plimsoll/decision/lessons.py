@@ -30,7 +30,8 @@ _CUSTOM_FIELDS = (
     ("model", "config"), ("model", "path"), ("model", "source"), ("engine", "image"), ("engine", "extraArgs"),
     ("engine", "speculation", "draftModel", "config"), ("engine", "speculation", "draftModel", "path"),
     ("podTemplate", "env"), ("podTemplate", "envFrom"), ("podTemplate", "volumes"), ("podTemplate", "volumeMounts"),
-    ("podTemplate", "modelCache", "claimName"), ("podTemplate", "runtimeClassName"),
+    ("podTemplate", "modelCache", "claimName"), ("podTemplate", "runtimeClassName"), ("podTemplate", "containers"),
+    ("podTemplate", "initContainers"), ("podTemplate", "hostAliases"), ("podTemplate", "dnsConfig"),
 )  # fmt: skip
 """Fields with which a user adds something of their own to an engine, which may then report anything."""
 

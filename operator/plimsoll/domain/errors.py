@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 _LONGEST_FIELD = 200
@@ -51,12 +51,35 @@ class InvalidInput(PlimsollError):
         self.field = field
         self.value = value
         self.fix = fix
+        self.others = tuple(others)
 
 
 class NotPermitted(InvalidInput):
     """A field asks for more than the cluster admin permits in InferenceDeployments."""
 
     verdict: ClassVar[str] = "is not permitted"
+
+
+def raise_together(checks: Iterable[Callable[[], None]]) -> None:
+    """Make all checks, and raise what they refuse as one error: see :func:`raise_first`."""
+    found: list[InvalidInput] = []
+    for check in checks:
+        try:
+            check()
+        except InvalidInput as error:
+            found.append(error)
+    raise_first(found)
+
+
+def raise_first(refusals: Sequence[InvalidInput]) -> None:
+    """Raise the first of these refusals, with all others in its message; nothing if there are none.
+
+    Raises:
+        InvalidInput: the first one, of its own kind.
+    """
+    if refusals:
+        first, *others = refusals
+        raise type(first)(first.field, first.value, first.fix, (*first.others, *others)) from first
 
 
 class UnsupportedModel(PlimsollError):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 
+from plimsoll.domain.cluster.containers import MILLI
 from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.cluster.host import amount_words, is_in_bytes
-from plimsoll.domain.cluster.limit_ranges import MILLI, LimitRule
+from plimsoll.domain.cluster.limit_ranges import LimitRule
 from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
 from plimsoll.domain.decisions.terms import LEARNED
@@ -521,7 +522,12 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     ),
     Reason.NODE_LEFT: lambda f: f"its pods could not run on {_any_of(f)} lately: {f['left']}",
     Reason.NODES_NOT_SELECTED: lambda f: (
-        f"{_none_of(f)} matches spec.podTemplate.nodeSelector and tolerations"
+        f"{_none_of(f)} matches "
+        + (
+            f"spec.podTemplate.affinity ({f['where']})"
+            if "where" in f
+            else "spec.podTemplate.nodeSelector and tolerations"
+        )
         + (f": {f['tainted']} {agreed(f['tainted'], 'has', 'have')} the taint {f['taint']}" if "taint" in f else "")
     ),
     Reason.GPUS_TAKEN: lambda f: (

@@ -50,6 +50,7 @@ def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
             "images": _images(options),
             "engine": engine,
         },
+        "exactly": [json.dumps(each, sort_keys=True) for each in (options.pod.merged, options.pod.affinity) if each],
         "settings": choice.settings,
         "split": [
             choice.split.tensor_parallel,

@@ -22,8 +22,6 @@ POOL_ANNOTATION = f"{GROUP}/pool-record"
 HASH_ANNOTATION = f"{GROUP}/rendered"
 """Digest of the rendered object: distinguishes our change from another's edit without comparing defaulted fields."""
 
-CONTAINER = "engine"
-
 CAPACITY_WORDS = {CapacityType.ON_DEMAND: "OnDemand", CapacityType.SPOT: "Spot"}
 """The capacity types as the API spells them."""
 

@@ -12,7 +12,9 @@ from plimsoll.domain.decisions.outcomes import Option, Target
 from plimsoll.domain.requests.weights import Weights
 from plimsoll.domain.requests.workload import (
     CACHE_PATH,
+    ENGINE_CONTAINER,
     ENGINE_PORT,
+    ENGINE_PORT_NAME,
     PRE_STOP_SECONDS,
     TEMPORARY_PATH,
     Manifest,
@@ -23,7 +25,8 @@ from plimsoll.domain.units import GIB, MIB, ceil_div, parse_quantity
 from plimsoll.engines.base import Engine, Launch, Probe
 from plimsoll.engines.node_needs import least_driver
 from plimsoll.engines.registry import engine_of
-from plimsoll.render.names import CONTAINER, POOL_LABEL, pool_labels
+from plimsoll.render.merging import merged
+from plimsoll.render.names import POOL_LABEL, deployment_labels, pool_labels
 from plimsoll.render.weights import credentials, weights_mounts, weights_volumes
 
 STOP_RESERVE_SECONDS = 15
@@ -38,33 +41,85 @@ _SPELLINGS = (str.lower, str.upper, str.title)
 
 
 def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifest:
-    """The pod template. The operator's decisions have priority over the user's pod options."""
+    """The pod template. The operator's decisions have priority over the user's pod options.
+
+    The user's part of the spec is merged into the operator's, and then what is the operator's own into both.
+    """
     user, engine = options.pod, engine_of(options.engine)
     launch = engine.launch(options, choice)
     annotations = {**_scrape_annotations(options, engine), **user.annotations}
+    spec = _spec(options, choice, engine, launch)
+    if user.merged:
+        spec = merged(merged(spec, _completed(options, spec)), _owned(spec))
     return {
         "metadata": {
             "labels": {**user.labels, **options.queue, **pool_labels(options.key.name, pool)},
             **({"annotations": annotations} if annotations else {}),
         },
-        "spec": {
-            "containers": [_container(options, choice, engine, launch)],
-            "affinity": _affinity(options, choice),
-            "tolerations": _tolerations(choice, user),
-            "volumes": [*_own_volumes(choice, user), *weights_volumes(options.weights), *user.volumes],
-            "terminationGracePeriodSeconds": PRE_STOP_SECONDS + launch.drain_seconds + STOP_RESERVE_SECONDS,
-            "enableServiceLinks": False,
-            "automountServiceAccountToken": False,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": launch.user_id,
-                "runAsGroup": 0,
-                "fsGroup": 0,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            **_optional(user),
-        },
+        "spec": spec,
     }
+
+
+def _spec(options: WorkloadOptions, choice: Option, engine: Engine, launch: Launch) -> Manifest:
+    user = options.pod
+    return {
+        "containers": [_container(options, choice, engine, launch)],
+        "affinity": _affinity(options, choice),
+        "tolerations": _tolerations(choice, user),
+        "volumes": [*_own_volumes(choice, user), *weights_volumes(options.weights), *user.volumes],
+        "terminationGracePeriodSeconds": PRE_STOP_SECONDS + launch.drain_seconds + STOP_RESERVE_SECONDS,
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": launch.user_id,
+            "runAsGroup": 0,
+            "fsGroup": 0,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        **_optional(user),
+    }
+
+
+_OF_PODS = ("terminationGracePeriodSeconds", "securityContext")
+_TIMES = ("startupProbe", "readinessProbe", "livenessProbe")
+"""Fields of the operator's pods, and of the engine's container, that a user may replace."""
+
+_CONFINED = {
+    "terminationMessagePolicy": "FallbackToLogsOnError",
+    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+}
+"""What a further container has unless its author says otherwise: the restricted Pod Security Standard."""
+
+
+def _completed(options: WorkloadOptions, own: Manifest) -> Manifest:
+    """The user's part of the spec with what Kubernetes asks for: confined containers, and pods that are spread."""
+    user = options.pod.merged
+    found = dict(user)
+    for name in ("initContainers", "containers"):
+        if name in user:
+            found[name] = [_confined(each) for each in user[name]]
+    if "topologySpreadConstraints" in user:
+        replicas = {"labelSelector": {"matchLabels": deployment_labels(options.key.name)}}
+        found["topologySpreadConstraints"] = [{**replicas, **each} for each in user["topologySpreadConstraints"]]
+    least = own["terminationGracePeriodSeconds"]
+    found["terminationGracePeriodSeconds"] = max(least, user.get("terminationGracePeriodSeconds", least))
+    return found
+
+
+def _confined(container: Manifest) -> Manifest:
+    """A container of the user's own; of the engine's only the times of probes are the user's."""
+    if container["name"] == ENGINE_CONTAINER:
+        return {name: value for name, value in container.items() if name in ("name", *_TIMES)}
+    return merged(_CONFINED, container)
+
+
+def _owned(spec: Manifest) -> Manifest:
+    """The part of the operator's spec that no user replaces."""
+    (engine,) = spec["containers"]
+    container = {name: value for name, value in engine.items() if name not in _TIMES}
+    kept = {name: value for name, value in spec.items() if name not in _OF_PODS}
+    return {**kept, "containers": [container]}
 
 
 def place_of(options: WorkloadOptions, choice: Option) -> Manifest:
@@ -87,19 +142,25 @@ def _scrape_annotations(options: WorkloadOptions, engine: Engine) -> dict[str, s
 
 def start_budget_seconds(options: WorkloadOptions, choice: Option) -> int:
     """How long a start may take before the kubelet gives up on it."""
-    return engine_of(options.engine).launch(options, choice).start_seconds
+    launch = engine_of(options.engine).launch(options, choice)
+    containers = {each["name"]: each for each in options.pod.merged.get("containers", ())}
+    given = containers.get(ENGINE_CONTAINER, {}).get("startupProbe")
+    if given is None:
+        return launch.start_seconds
+    probe = merged(_health(launch.startup), given)
+    return int(probe.get("initialDelaySeconds", 0) + probe["periodSeconds"] * probe["failureThreshold"])
 
 
 def _container(options: WorkloadOptions, choice: Option, engine: Engine, launch: Launch) -> Manifest:
     usual = engine.image(choice.gpu.vendor, options.engine_version)
     return {
-        "name": CONTAINER,
+        "name": ENGINE_CONTAINER,
         "image": options.image or options.images.reference(engine.name, choice.gpu.vendor, usual),
         **({"command": list(launch.command)} if launch.command else {}),
         "args": list(launch.arguments),
         "env": _environment(options, launch),
         **_environment_sources(options),
-        "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
+        "ports": [{"name": ENGINE_PORT_NAME, "containerPort": ENGINE_PORT, "protocol": "TCP"}],
         "resources": _resources(options.pod, choice),
         "startupProbe": _health(launch.startup),
         "readinessProbe": _health(launch.readiness),
@@ -123,7 +184,7 @@ def _container(options: WorkloadOptions, choice: Option, engine: Engine, launch:
 
 def _health(probe: Probe) -> Manifest:
     return {
-        "httpGet": {"path": probe.path, "port": "http", "scheme": "HTTP"},
+        "httpGet": {"path": probe.path, "port": ENGINE_PORT_NAME, "scheme": "HTTP"},
         "periodSeconds": probe.period_seconds,
         "timeoutSeconds": probe.timeout_seconds,
         "failureThreshold": probe.failures,
@@ -175,12 +236,28 @@ def _quantity(size: int) -> str:
     return f"{size // GIB}Gi" if size % GIB == 0 else f"{ceil_div(size, MIB)}Mi"
 
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
 def _affinity(options: WorkloadOptions, choice: Option) -> Manifest:
-    terms = _terms(choice, _platform_terms(options, choice))
+    """The operator's affinity and the user's together: nodes must match a term of both, and all else is added."""
+    user = options.pod.affinity
+    nodes, pods = user.get("nodeAffinity", {}), user.get("podAffinity", {})
+    own = _terms(choice, _platform_terms(options, choice))
+    theirs = nodes.get(_REQUIRED, {}).get("nodeSelectorTerms") or [{}]
+    terms = [_both(each, other) for each in own for other in theirs]
     return {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}},
-        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_beside_engines()]},
+        **user,
+        "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": terms}},
+        "podAffinity": {**pods, _PREFERRED: [_beside_engines(), *pods.get(_PREFERRED, ())]},
     }
+
+
+def _both(own: Manifest, user: Manifest) -> Manifest:
+    """The term that a node matches that matches both."""
+    found = {name: [*own.get(name, ()), *user.get(name, ())] for name in ("matchExpressions", "matchFields")}
+    return {name: expressions for name, expressions in found.items() if expressions}
 
 
 def _terms(choice: Option, platform: Sequence[Manifest]) -> list[Manifest]:
@@ -197,10 +274,13 @@ def _terms(choice: Option, platform: Sequence[Manifest]) -> list[Manifest]:
 
 
 def _avoided(target: Target) -> Manifest:
-    """The field expression that keeps pods off single nodes."""
+    """The field expressions that keep pods off single nodes. Each names one: the API server takes no more of a field.
+
+    Source: ``ValidateNodeFieldSelectorRequirement`` of ``k8s.io/kubernetes``, ``pkg/apis/core/validation``.
+    """
     if not target.avoids:
         return {}
-    return {"matchFields": [{"key": NAME_FIELD, "operator": "NotIn", "values": list(target.avoids)}]}
+    return {"matchFields": [{"key": NAME_FIELD, "operator": "NotIn", "values": [name]} for name in target.avoids]}
 
 
 def _platform_terms(options: WorkloadOptions, choice: Option) -> list[Manifest]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, untolerated
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, follows, untolerated
 from plimsoll.domain.public_words import NodeReason, Reason
 from plimsoll.domain.units import agreed, counted
 from plimsoll.facts.cluster.other_devices import dra_advice
@@ -84,7 +84,7 @@ class NewNodes:
         kept_off = {
             each.name: {taint.key for taint in untolerated(each.taints, allowed)}
             for each in self.starting
-            if each.gpu.name in refused and wanted <= set(each.labels)
+            if each.gpu.name in refused and wanted <= set(each.labels) and follows(each, request.node_rules)
         }
         awaited = {name: keys for name, keys in kept_off.items() if keys and all(map(is_startup_taint, keys))}
         words = [_starting_words(awaited)] if awaited else []

@@ -91,6 +91,7 @@ WHAT_HELPS: Mapping[PublicWord | str, str] = MappingProxyType(
         StartFailure.NOT_WRITABLE: "mount a volume at that path with spec.podTemplate.volumes and volumeMounts, or set "
         "the variable that names the folder",
         StartFailure.IMAGE: "correct spec.engine.image or spec.podTemplate.imagePullSecrets",
+        StartFailure.OTHER_CONTAINER: "read the log of that container, and correct its entry in spec.podTemplate",
         StartFailure.CONFIGURATION: "create the object that the container refers to",
         StartFailure.UNKNOWN: "read the log of the pod",
         LiveTrouble.KV_BOUND: f"{_MORE_REPLICAS}, or lower spec.contextLength",

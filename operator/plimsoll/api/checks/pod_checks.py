@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from plimsoll.api.v1alpha1 import PodTemplateSpec, Toleration
+from plimsoll.api.v1alpha1.containers import GPU_PREFIXES, ResourcesSpec, Sidecar
 from plimsoll.api.v1alpha1.environment import EnvFromSource, EnvVar, EnvVarSource
-from plimsoll.api.v1alpha1.pods import ResourcesSpec
 from plimsoll.api.v1alpha1.values import ANNOTATION_KEY, LABEL_KEY, LONGEST_KEY, OWN_PREFIX, RESOURCE_NAME
 from plimsoll.api.v1alpha1.volumes import (
     MOUNTABLE_OWN_VOLUMES,
@@ -26,14 +27,11 @@ from plimsoll.api.v1alpha1.volumes import (
     Volume,
     VolumeMount,
 )
-from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.errors import InvalidInput, raise_together
 from plimsoll.domain.requests.workload import DEFAULT_REQUESTS, Manifest
 from plimsoll.domain.units import parse_quantity
 from plimsoll.engines.base import Engine
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
-
-_GPUS = ("nvidia.com/", "amd.com/")
-"""Prefixes of resources whose count the operator sets itself."""
 
 
 def check_resources(field: str, resources: ResourcesSpec | None) -> None:
@@ -44,7 +42,7 @@ def check_resources(field: str, resources: ResourcesSpec | None) -> None:
     for part, names in (("requests", requests), ("limits", limits)):
         _check_names(f"{field}.{part}", names)
     for name, requested in requests.items():
-        if name.startswith(_GPUS):
+        if name.startswith(GPU_PREFIXES):
             continue
         limit = limits.get(name)
         if limit is not None and parse_quantity(limit) < parse_quantity(requested):
@@ -124,8 +122,13 @@ def sources_of(volume: Volume) -> tuple[str, ...]:
     return tuple(source for source in SOURCES if source in given)
 
 
-def check_volume_mounts(field: str, mounts: Sequence[VolumeMount], volumes: Sequence[Volume]) -> None:
-    """Refuse mounts of volumes that do not exist, and paths that are already used. Raises :class:`InvalidInput`."""
+def check_volume_mounts(
+    field: str, mounts: Sequence[VolumeMount], volumes: Sequence[Volume], taken: Sequence[str]
+) -> None:
+    """Refuse mounts of volumes that do not exist, and paths that are already used. Raises :class:`InvalidInput`.
+
+    ``taken`` are the paths of the container at which the operator mounts volumes.
+    """
     names = {*MOUNTABLE_OWN_VOLUMES, *(volume.name for volume in volumes)}
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
@@ -133,9 +136,9 @@ def check_volume_mounts(field: str, mounts: Sequence[VolumeMount], volumes: Sequ
         if mount.name not in names:
             raise InvalidInput(f"{where}.name", mount.name, "Name a volume of spec.podTemplate.volumes.")
         path = _plain(mount.mount_path)
-        if path == "/" or path in OWN_MOUNTS:
-            taken = f"/ and the operator's {', '.join(OWN_MOUNTS)} are taken"
-            raise InvalidInput(f"{where}.mountPath", mount.mount_path, f"Write another path: {taken}.")
+        if path == "/" or path in taken:
+            said = f"/ and the operator's {', '.join(taken)} are taken" if taken else "/ is taken"
+            raise InvalidInput(f"{where}.mountPath", mount.mount_path, f"Write another path: {said}.")
         if path in seen:
             raise InvalidInput(
                 f"{where}.mountPath", mount.mount_path, "Something is mounted there: write another path."
@@ -174,18 +177,88 @@ def check_pod_template(template: PodTemplateSpec, engine: Engine) -> None:
     Raises:
         InvalidInput: with the field, its value and what to write.
     """
-    _check_labels(template.labels or {})
-    _check_annotations(template.annotations or {})
-    _check_keys(f"{FIELD}.nodeSelector", template.node_selector or {}, LABEL_KEY)
-    _check_environment(template.env or (), engine)
-    for index, source in enumerate(template.env_from or ()):
-        _check_environment_source(f"{FIELD}.envFrom[{index}]", source)
-    for index, toleration in enumerate(template.tolerations or ()):
-        _check_toleration(f"{FIELD}.tolerations[{index}]", toleration)
-    check_unique(f"{FIELD}.imagePullSecrets", "name", [secret.name for secret in template.image_pull_secrets or ()])
-    check_volumes(f"{FIELD}.volumes", template.volumes or ())
-    check_volume_mounts(f"{FIELD}.volumeMounts", template.volume_mounts or (), template.volumes or ())
-    check_resources(f"{FIELD}.resources", template.resources)
+    volumes, names = template.volumes or (), [secret.name for secret in template.image_pull_secrets or ()]
+    raise_together(
+        (
+            lambda: _check_labels(template.labels or {}),
+            lambda: _check_annotations(template.annotations or {}),
+            lambda: _check_keys(f"{FIELD}.nodeSelector", template.node_selector or {}, LABEL_KEY),
+            lambda: _check_environment(f"{FIELD}.env", template.env or (), engine.reserved_environment),
+            lambda: _check_environment_sources(f"{FIELD}.envFrom", template.env_from or ()),
+            lambda: _check_tolerations(template.tolerations or ()),
+            lambda: check_unique(f"{FIELD}.imagePullSecrets", "name", names),
+            lambda: check_volumes(f"{FIELD}.volumes", volumes),
+            lambda: check_volume_mounts(f"{FIELD}.volumeMounts", template.volume_mounts or (), volumes, OWN_MOUNTS),
+            lambda: check_resources(f"{FIELD}.resources", template.resources),
+            *(partial(_check_container, field, each, volumes) for field, each in containers_of(template)),
+            lambda: _check_container_names(template),
+            lambda: _check_spread(template),
+            lambda: _check_dns(template),
+        )
+    )
+
+
+def containers_of(template: PodTemplateSpec) -> Iterator[tuple[str, Sidecar]]:
+    """Yield the user's own containers, each with its field."""
+    for name, containers in (("initContainers", template.init_containers), ("containers", template.containers)):
+        for index, each in enumerate(containers or ()):
+            yield f"{FIELD}.{name}[{index}]", each
+
+
+def _check_container(field: str, container: Sidecar, volumes: Sequence[Volume]) -> None:
+    """Refuse what the API server would refuse in one of the user's own containers."""
+    ports = [f"{port.container_port}/{port.protocol}" for port in container.ports or ()]
+    names = [port.name for port in container.ports or () if port.name is not None]
+    raise_together(
+        (
+            lambda: _check_environment(f"{field}.env", container.env or (), ()),
+            lambda: _check_environment_sources(f"{field}.envFrom", container.env_from or ()),
+            lambda: check_volume_mounts(f"{field}.volumeMounts", container.volume_mounts or (), volumes, ()),
+            lambda: check_resources(f"{field}.resources", container.resources),
+            lambda: check_unique(f"{field}.ports", "containerPort", ports),
+            lambda: check_unique(f"{field}.ports", "name", names),
+        )
+    )
+
+
+def _check_container_names(template: PodTemplateSpec) -> None:
+    """Refuse a name that two containers have, whichever lists they are in."""
+    seen: set[str] = set()
+    for field, each in containers_of(template):
+        if each.name in seen:
+            raise InvalidInput(f"{field}.name", each.name, "It is there twice: remove one, or rename it.")
+        seen.add(each.name)
+
+
+def _check_spread(template: PodTemplateSpec) -> None:
+    constraints = template.topology_spread_constraints or ()
+    kinds = [f"{each.topology_key} ({each.when_unsatisfiable})" for each in constraints]
+    check_unique(f"{FIELD}.topologySpreadConstraints", "topologyKey", kinds)
+
+
+def _check_dns(template: PodTemplateSpec) -> None:
+    if template.dns_policy == "None" and not (template.dns_config and template.dns_config.nameservers):
+        raise InvalidInput(f"{FIELD}.dnsPolicy", "None", "Name a server in dnsConfig.nameservers, too.")
+
+
+def scheduling_remark(template: PodTemplateSpec) -> str | None:
+    """Return the warning about rules of the scheduler that the planner does not count with; None if there are none."""
+    affinity = template.affinity
+    of_pods = (
+        () if affinity is None else (("Affinity", affinity.pod_affinity), ("AntiAffinity", affinity.pod_anti_affinity))
+    )
+    hard = [f"required pod{name}" for name, pods in of_pods if pods is not None and pods.required]
+    if any(each.when_unsatisfiable == "DoNotSchedule" for each in template.topology_spread_constraints or ()):
+        hard.append("topologySpreadConstraints with DoNotSchedule")
+    if template.scheduler_name not in (None, "default-scheduler"):
+        hard.append(f"schedulerName {template.scheduler_name}")
+    if not hard:
+        return None
+    return (
+        f"The planner does not count with {' and '.join(hard)} in {FIELD}: it promises places by the nodes and what is "
+        "free there, so that the scheduler may refuse a place that was promised. Pods that find no node are offered "
+        "another place after a grace period. Write a preference or nodeAffinity instead if that will do."
+    )
 
 
 def check_unique(field: str, member: str, values: Iterable[str]) -> None:
@@ -219,17 +292,17 @@ def _check_keys(field: str, values: Iterable[str], pattern: str) -> None:
             raise InvalidInput(field, key, _KEY_FIX)
 
 
-def _check_environment(env: Iterable[EnvVar], engine: Engine) -> None:
+def _check_environment(where: str, env: Iterable[EnvVar], reserved: Collection[str]) -> None:
     entries = tuple(env)
     for index, entry in enumerate(entries):
-        field = f"{FIELD}.env[{index}]"
-        if entry.name in engine.reserved_environment:
+        field = f"{where}[{index}]"
+        if entry.name in reserved:
             raise InvalidInput(f"{field}.name", entry.name, "The engine gives it another meaning; remove it.")
         if entry.value is not None and entry.value_from is not None:
             raise InvalidInput(f"{field}.value", entry.value, "Remove it, or valueFrom.")
         if entry.value_from is not None:
             _check_value_source(f"{field}.valueFrom", entry.value_from)
-    check_unique(f"{FIELD}.env", "name", [entry.name for entry in entries])
+    check_unique(where, "name", [entry.name for entry in entries])
 
 
 def _check_value_source(field: str, source: EnvVarSource) -> None:
@@ -239,10 +312,16 @@ def _check_value_source(field: str, source: EnvVarSource) -> None:
         raise InvalidInput(field, ", ".join(given), fix)
 
 
-def _check_environment_source(field: str, source: EnvFromSource) -> None:
-    if (source.config_map_ref is None) == (source.secret_ref is None):
-        given = "both" if source.secret_ref else "none"
-        raise InvalidInput(field, given, "Write exactly one of configMapRef and secretRef.")
+def _check_environment_sources(field: str, sources: Iterable[EnvFromSource]) -> None:
+    for index, source in enumerate(sources):
+        if (source.config_map_ref is None) == (source.secret_ref is None):
+            given = "both" if source.secret_ref else "none"
+            raise InvalidInput(f"{field}[{index}]", given, "Write exactly one of configMapRef and secretRef.")
+
+
+def _check_tolerations(tolerations: Iterable[Toleration]) -> None:
+    for index, toleration in enumerate(tolerations):
+        _check_toleration(f"{FIELD}.tolerations[{index}]", toleration)
 
 
 def _check_toleration(field: str, toleration: Toleration) -> None:

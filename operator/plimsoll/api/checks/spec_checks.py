@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.api.v1alpha1.pods import ResourcesSpec
+from plimsoll.api.v1alpha1.containers import ResourcesSpec
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.cluster.host import HostEstimate
 from plimsoll.domain.decisions.outcomes import Split

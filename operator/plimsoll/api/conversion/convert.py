@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 
 from plimsoll.api.checks.maintenance import check_maintenance
-from plimsoll.api.checks.pod_checks import check_pod_template, engine_resources, gpus_remark
+from plimsoll.api.checks.pod_checks import check_pod_template, engine_resources, gpus_remark, scheduling_remark
 from plimsoll.api.checks.spec_checks import check_host_memory, check_load
 from plimsoll.api.conversion.claims import disk_rules
 from plimsoll.api.conversion.engine_options import (
@@ -34,10 +34,12 @@ from plimsoll.api.v1alpha1 import (
     PodTemplateSpec,
     Sizing,
 )
+from plimsoll.api.v1alpha1.containers import Sidecar
+from plimsoll.domain.cluster.containers import Companion, Stated
 from plimsoll.domain.cluster.fleet import UNKNOWN_NODES, Toleration, Weakest
 from plimsoll.domain.cluster.gpus import CapacityType, Vendor
 from plimsoll.domain.cluster.host import Amounts
-from plimsoll.domain.cluster.node_rules import NodeRule, driver_rule
+from plimsoll.domain.cluster.node_rules import NodeRule, Requirement, chosen_rule, driver_rule
 from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.engines.engine_choice import (
     CpuOffload,
@@ -71,7 +73,7 @@ from plimsoll.domain.requests.serving import (
     TotalLoad,
 )
 from plimsoll.domain.requests.weights import Scheme, Weights
-from plimsoll.domain.requests.workload import Manifest, PodOptions, SecretKey, WorkloadOptions
+from plimsoll.domain.requests.workload import ENGINE_CONTAINER, Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.engines.base import Engine, Feature
 from plimsoll.engines.flags import Misuse, owned_flag
@@ -151,6 +153,7 @@ def to_request(
         tolerations=_tolerations(spec),
         platforms=platforms,
         node_rules=(
+            *_chosen_rules(spec.pods),
             *platforms.rules,
             *_driver_rules(options, weakest.driver),
             *disk_rules(options, loaded, weakest.disk_bytes),
@@ -169,6 +172,7 @@ def to_request(
         priority_class=spec.pods.priority_class_name or "",
         least_on_demand=_least_on_demand(spec, defaults),
         remarks=_remarks(resource),
+        companions=_companions(spec.pods),
     )
     check_host_memory(request, spec.pods.resources)
     return request
@@ -177,6 +181,38 @@ def to_request(
 def _driver_rules(options: WorkloadOptions, oldest: int | None) -> tuple[NodeRule, ...]:
     least = least_driver(options)
     return (driver_rule(least),) if oldest is not None and oldest < least else ()
+
+
+def _chosen_rules(template: PodTemplateSpec) -> tuple[NodeRule, ...]:
+    """Return the rule for the nodes that the user's node affinity requires."""
+    terms = () if template.affinity is None else template.affinity.node_terms
+    chosen = tuple(
+        tuple(
+            Requirement(each.key, each.operator, tuple(each.values or ()))
+            for each in (*(term.match_expressions or ()), *(term.match_fields or ()))
+        )
+        for term in terms
+    )
+    return (chosen_rule(chosen),) if chosen else ()
+
+
+def _companions(template: PodTemplateSpec) -> tuple[Companion, ...]:
+    """Return the further containers of the pods with what they state, those that start before the engine first."""
+    before = (
+        Companion(_stated(each), starts_first=True, stays=each.restart_policy is not None)
+        for each in template.init_containers or ()
+    )
+    return (*before, *(Companion(_stated(each)) for each in template.containers or ()))
+
+
+def _stated(container: Sidecar) -> tuple[tuple[str, Stated], ...]:
+    """Return the requests and limits in thousandths. A limit without a request is requested, as in Kubernetes."""
+    limits = (container.resources and container.resources.limits) or {}
+    requests = limits | ((container.resources and container.resources.requests) or {})
+    return tuple(
+        (name, Stated(_whole(amount, 1000), _whole(limits[name], 1000) if name in limits else None))
+        for name, amount in sorted(requests.items())
+    )
 
 
 def _least_on_demand(spec: InferenceDeploymentSpec, defaults: ClusterDefaults) -> int:
@@ -294,6 +330,7 @@ def _remarks(resource: InferenceDeployment) -> tuple[str, ...]:
     """Return what the author of an object has to look at, although nothing of it is refused."""
     counted = gpus_remark("spec.podTemplate.resources", resource.spec.pods.resources)
     found, engine = [lost_fields(resource.metadata.annotations or {}), counted], resource.spec.engine
+    found += [scheduling_remark(resource.spec.pods)]
     misuse = _misuse(engine)
     if misuse is not None:
         title = engine.program.title
@@ -541,8 +578,32 @@ def _pod_options(template: PodTemplateSpec) -> PodOptions:
         resources=engine_resources(template.resources),
         cache_claim=cache.claim_name if cache else None,
         cache_size_limit=cache.size_limit if cache else None,
+        affinity={} if template.affinity is None else _plain(template.affinity),
+        merged=_merged(template),
     )
 
 
+_MERGED = {
+    *("topology_spread_constraints", "init_containers", "containers", "security_context", "host_aliases"),
+    *("termination_grace_period_seconds", "scheduler_name", "dns_policy", "dns_config"),
+}
+"""Fields that a pod has, too, and that the operator's own yield to or do not have."""
+
+_PROBES = {"startup_probe", "readiness_probe", "liveness_probe"}
+
+
+def _merged(template: PodTemplateSpec) -> Manifest:
+    """Return the part of a pod's spec that is merged into the operator's. The probes are those of the engine."""
+    found = _plain(template, _MERGED)
+    probes = _plain(template, _PROBES)
+    if probes:
+        found["containers"] = [{"name": ENGINE_CONTAINER, **probes}, *found.get("containers", ())]
+    return found
+
+
+def _plain(model: ApiModel, fields: set[str] | None = None) -> Manifest:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
+
+
 def _as_written(entries: Sequence[ApiModel] | None) -> tuple[Manifest, ...]:
-    return tuple(entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in entries or ())
+    return tuple(map(_plain, entries or ()))

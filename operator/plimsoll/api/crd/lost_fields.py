@@ -38,6 +38,8 @@ def lost_fields(annotations: Mapping[str, Any]) -> str | None:
 
 def _unknown(value: Any, schema: Schema, path: str) -> Iterator[str]:
     """Yield the paths of fields that the schema does not have. The schema bounds the depth."""
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
     if isinstance(value, Mapping) and "properties" in schema:
         for name, each in value.items():
             child, below = schema["properties"].get(name), f"{path}.{name[:_LONGEST_NAME]}".removeprefix(".")

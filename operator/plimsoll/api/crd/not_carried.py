@@ -51,25 +51,16 @@ def _all(shape: Schema, names: str, advice: str = _BY_POLICY) -> dict[str, Field
 
 
 _POD: Refusals = {
-    **_all(_OBJECTS, "evictionResponders hostAliases readinessGates"),
-    **_all(_ANYTHING, "dnsConfig os"),
-    **_all(_TEXT, "dnsPolicy hostname hostnameOverride subdomain"),
+    **_all(_OBJECTS, "evictionResponders readinessGates"),
+    **_all(_ANYTHING, "os"),
+    **_all(_TEXT, "hostname hostnameOverride subdomain"),
     **_all(_SWITCH, "hostUsers setHostnameAsFQDN"),
-    **_all(_ANYTHING, "securityContext", "the operator sets it by the restricted Pod Security Standard; remove it"),
-    **_all(_WHOLE, "terminationGracePeriodSeconds", "the operator sets it to what running requests need; remove it"),
     **_all(_SWITCH, "enableServiceLinks", _SET),
     **_all(_SWITCH, "automountServiceAccountToken", "engines get no token; mount one with a projected volume"),
     **_all(_TEXT, "restartPolicy", "engines always restart; remove it"),
     **_all(_WHOLE, "activeDeadlineSeconds", "an engine runs without an end; remove it"),
     **_all(_SWITCH, "hostIPC hostNetwork hostPID shareProcessNamespace", "engines share no namespaces; remove it"),
-    **_all(_ANYTHING, "affinity", f"{_PLACES}; use podTemplate.nodeSelector and tolerations, gpu.allow and gpu.deny"),
-    **_all(
-        _OBJECTS,
-        "topologySpreadConstraints",
-        f"{_PLACES}; for several zones make one InferenceDeployment for each, with podTemplate.nodeSelector",
-    ),
     **_all(_TEXT, "nodeName", f"{_PLACES}; use podTemplate.nodeSelector with kubernetes.io/hostname"),
-    **_all(_TEXT, "schedulerName", "the planner counts with the rules of the default scheduler; remove it"),
     **_all(_OBJECTS, "schedulingGates", f"{_PLACES}; remove it"),
     **_all(_ANYTHING, "schedulingGroup", f"{_PLACES}; remove it"),
     **_all(_OBJECTS, "resourceClaims", "the operator requests GPUs as extended resources of the nodes; remove it"),
@@ -77,18 +68,6 @@ _POD: Refusals = {
     **_all(_TEXT, "preemptionPolicy", "use podTemplate.priorityClassName: the class sets it"),
     **_all(_WHOLE, "priority", "use podTemplate.priorityClassName"),
     **_all(_TEXT, "serviceAccount", "use podTemplate.serviceAccountName"),
-    **_all(
-        _OBJECTS,
-        "containers",
-        "the pod has one container, the engine's; use engine.image and extraArgs, and env, volumeMounts and resources "
-        "of podTemplate",
-    ),
-    **_all(
-        _OBJECTS,
-        "initContainers",
-        "the engine downloads model.name by itself; fill a volume beforehand for other files, and mount it with "
-        "podTemplate.volumes and volumeMounts",
-    ),
     **_all(_OBJECTS, "ephemeralContainers", "use kubectl debug on the pod"),
 }
 """``PodSpec``, without what ``podTemplate`` has."""
@@ -99,7 +78,7 @@ _CONTAINER: Refusals = {
     **_all(_TEXT, "terminationMessagePath workingDir"),
     **_all(_TEXT, "terminationMessagePolicy name", _SET),
     **_all(_TEXT, "imagePullPolicy", "Kubernetes chooses it by the image's tag; remove it"),
-    **_all(_ANYTHING, "lifecycle livenessProbe readinessProbe startupProbe", _SET),
+    **_all(_ANYTHING, "lifecycle", _SET),
     **_all(_OBJECTS, "ports", "the engine listens where the Service expects it; remove it"),
     **_all(_OBJECTS, "volumeDevices", "use podTemplate.volumes and volumeMounts"),
     **_all(_TEXTS, "args", "use engine.extraArgs"),
@@ -108,10 +87,7 @@ _CONTAINER: Refusals = {
 }
 """``Container``, without what ``podTemplate`` has."""
 
-_WRITTEN_ANYWHERE = (
-    *("affinity", "topologySpreadConstraints", "containers", "initContainers", "securityContext", "hostNetwork"),
-    *("schedulerName", "image", "args", "command", "ports"),
-)
+_WRITTEN_ANYWHERE = ("hostNetwork", "image", "args", "command", "ports")
 """Fields of pods and containers that people write outside ``podTemplate``, too.
 
 The API server builds a table of all fields of a level for each field that a rule reads there. So a field that nobody
@@ -172,7 +148,7 @@ _INNER: Mapping[str, Refusals] = {
         _OBJECTS, "claims", "the operator requests GPUs as extended resources of the nodes; remove it"
     ),
     "podTemplate.env[].valueFrom": _all(
-        _ANYTHING, "fileKeyRef", "it reads a file that an init container writes, and there is none; remove it"
+        _ANYTHING, "fileKeyRef", "the engine reads no file of another container as environment; mount the volume"
     ),
     "podTemplate.volumeMounts[]": _all(_TEXTS, "bindMountOptions", _OF_A_RUNTIME),
     "podTemplate.volumes[].emptyDir": _all(_TEXT, "mode", _OF_A_RUNTIME),

@@ -13,8 +13,9 @@ from plimsoll.api.v1alpha1.options import (
     MultimodalSpec,
     SpeculationSpec,
 )
-from plimsoll.api.v1alpha1.pods import PodTemplateSpec, Toleration
+from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.resource import InferenceDeployment
+from plimsoll.api.v1alpha1.scheduling import Toleration
 from plimsoll.api.v1alpha1.spec import (
     CapacityTypeChoice,
     EngineSpec,

@@ -69,6 +69,32 @@ class ApiModel(BaseModel):
     cel_rules: ClassVar[tuple[JsonDict, ...]] = ()
 
 
+OPEN: JsonDict = {
+    "type": "object",
+    "maxProperties": 64,
+    "x-kubernetes-preserve-unknown-fields": True,
+    "x-kubernetes-map-type": "atomic",
+}
+"""A part of an object that Python alone looks into, which one manager owns as a whole."""
+
+
+def _open(schema: JsonDict, model: type[Any]) -> None:
+    """Leave only ``crd_fields`` of the members: below an open object a CRD spells nothing else out."""
+    members, named = schema.pop("properties", {}), model.crd_fields
+    description = schema["description"]
+    schema.clear()
+    schema.update(OPEN | {"description": description})
+    if named and isinstance(members, dict):
+        schema |= {"properties": {name: members[name] for name in named}, "required": [*named]}
+
+
+class OpenModel(ApiModel):
+    """A part of a pod whose fields only Python knows, except for ``crd_fields``: in the CRD it may hold anything."""
+
+    model_config = ConfigDict(json_schema_extra=_open)
+    crd_fields: ClassVar[tuple[str, ...]] = ()
+
+
 def optional(description: str, **more: Any) -> Any:
     """A field that is left out if there is nothing to say."""
     return Field(default=None, description=description, **more)

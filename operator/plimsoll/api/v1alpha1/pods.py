@@ -6,51 +6,25 @@ from typing import Annotated
 
 from pydantic import Field
 
-from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel, keyed, optional, rule
+from plimsoll.api.v1alpha1.base import ApiModel, keyed, optional, rule, several
+from plimsoll.api.v1alpha1.containers import (
+    EngineProbe,
+    InitContainer,
+    PodSecurity,
+    ResourcesSpec,
+    Sidecar,
+)
 from plimsoll.api.v1alpha1.environment import EnvFromSource, EnvVar
+from plimsoll.api.v1alpha1.scheduling import Affinity, DnsConfig, HostAlias, Spread, Toleration
 from plimsoll.api.v1alpha1.values import (
-    LABEL_KEY,
     LONGEST_QUANTITY,
     Annotations,
     DnsSubdomain,
     Labels,
     NodeLabels,
     OptionalSubdomain,
-    ResourceList,
 )
 from plimsoll.api.v1alpha1.volumes import MOUNTABLE_OWN_VOLUMES, Volume, VolumeMount
-
-
-class Toleration(ApiModel):
-    """A toleration, as in a pod."""
-
-    cel_rules = (
-        rule(
-            "(has(self.key) && self.key != '') || (has(self.operator) && self.operator == 'Exists')",
-            "tolerations: without a key the operator must be Exists",
-        ),
-        rule(
-            "!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value == ''",
-            "tolerations: with operator Exists the value must be empty",
-        ),
-        rule(
-            "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-            "tolerations: tolerationSeconds is for effect NoExecute alone",
-        ),
-    )
-    key: Annotated[str, Field(max_length=317, pattern=rf"^({LABEL_KEY})?$")] | None = optional(
-        "Key of the taint. Empty with Exists: matches every taint."
-    )
-    operator: Annotated[str, Field(pattern=r"^(Exists|Equal)?$")] | None = optional("Exists or Equal (the default).")
-    value: Annotated[str, Field(max_length=63, pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")] | None = (
-        optional("Value of the taint, for Equal.")
-    )
-    effect: Annotated[str, Field(pattern=r"^(NoSchedule|PreferNoSchedule|NoExecute)?$")] | None = optional(
-        "NoSchedule, PreferNoSchedule or NoExecute. Empty: matches every effect."
-    )
-    toleration_seconds: Annotated[int, Field(ge=-LARGEST_BOUND, le=LARGEST_BOUND)] | None = optional(
-        "Seconds for which a NoExecute taint is tolerated. Empty: no limit."
-    )
 
 
 class ModelCacheSpec(ApiModel):
@@ -66,13 +40,6 @@ class ModelCacheSpec(ApiModel):
     size_limit: (
         Annotated[str, Field(max_length=LONGEST_QUANTITY, pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$")] | None
     ) = optional("Limit of the default emptyDir.")
-
-
-class ResourcesSpec(ApiModel):
-    """CPU, memory and other resources of the engine's container."""
-
-    requests: ResourceList | None = optional("Resources that the node must have free for the container.")
-    limits: ResourceList | None = optional("Resources that the container may use at most.")
 
 
 class PullSecret(ApiModel):
@@ -112,3 +79,26 @@ class PodTemplateSpec(ApiModel):
         "CPU and memory requests and limits of the engine container. The operator sets the GPUs, and "
         "requests what the engine needs where you request nothing."
     )
+    affinity: Affinity | None = optional(
+        "As in a pod. Required nodeAffinity holds together with the planner's own choice of nodes."
+    )
+    topology_spread_constraints: list[Spread] | None = several(
+        8, "As in a pod. Without a labelSelector the replicas of this object are spread."
+    )
+    init_containers: list[InitContainer] | None = keyed(
+        "name", 8, "Containers before the engine's, within the restricted Pod Security Standard and without GPUs."
+    )
+    containers: list[Sidecar] | None = keyed(
+        "name", 8, "Containers next to the engine's, within the restricted Pod Security Standard and without GPUs."
+    )
+    startup_probe: EngineProbe | None = optional("Other times of the engine's startup probe.")
+    readiness_probe: EngineProbe | None = optional("Other times of the engine's readiness probe.")
+    liveness_probe: EngineProbe | None = optional("Other times of the engine's liveness probe.")
+    security_context: PodSecurity | None = optional("As in a pod, within the restricted Pod Security Standard.")
+    termination_grace_period_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = optional(
+        "The least time in which a pod ends. Running requests of the engine get more where they need it."
+    )
+    scheduler_name: DnsSubdomain | None = optional("As in a pod, where the cluster admin permits it.")
+    dns_policy: Annotated[str, Field(pattern=r"^(ClusterFirst|Default|None)$")] | None = optional("As in a pod.")
+    dns_config: DnsConfig | None = optional("As in a pod.")
+    host_aliases: list[HostAlias] | None = several(16, "As in a pod.")

@@ -67,6 +67,8 @@ _NOT_HASHED = frozenset({
 
 HOSTNAME = "kubernetes.io/hostname"
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
 _READ = frozenset({
     GPU_TYPE_LABEL, GKE_ACCELERATOR, *(label for pair in AWS_LABELS for label in pair), *SHARING, *COUNTS,
     INSTANCE_TYPE, *SPOT_LABELS, *DISRUPTION_TAINTS,
@@ -164,6 +166,10 @@ class HashedLabels:
         key = str(requirement.get("key") or "")
         values = [self._value(key, each) for each in requirement.get("values") or ()]
         return {**requirement, "key": self._key(key)} | ({"values": values} if values else {})
+
+    def named(self, requirement: Body) -> dict[str, Any]:
+        """Return a requirement of names of nodes."""
+        return {**requirement, "values": [self.names.node(str(each)) for each in requirement.get("values") or ()]}
 
     def _key(self, key: str) -> str:
         return key if _is_known(key) or key in (HOSTNAME, NODE_POOL) else self.names.word(key)
@@ -318,9 +324,26 @@ class Hashing:
             found["nodeSelector"] = self._labels.labels(template["nodeSelector"])
         if isinstance(template.get("tolerations"), list):
             found["tolerations"] = [self._labels.taint(each) for each in template["tolerations"]]
+        for name in ("initContainers", "containers"):
+            if isinstance(template.get(name), list):
+                found[name] = [_outline(each, f"{name.lower()}-{at}") for at, each in enumerate(template[name])]
+        if isinstance(template.get("affinity"), Mapping):
+            found["affinity"] = self._affinity(template["affinity"])
         if "priorityClassName" in template:
             found["priorityClassName"] = self._priority(template["priorityClassName"])
         return found
+
+    def _affinity(self, affinity: Body) -> dict[str, Any]:
+        """The nodes that must be there: nothing else of an affinity is read."""
+        required = (affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}
+        terms = [
+            {
+                "matchExpressions": [*map(self._labels.requirement, term.get("matchExpressions") or ())],
+                "matchFields": [*map(self._labels.named, term.get("matchFields") or ())],
+            }
+            for term in required.get("nodeSelectorTerms") or ()
+        ]
+        return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}} if terms else {}
 
     def _priority(self, name: Any) -> Any:
         return self._names.name(name) if isinstance(name, str) and name and not name.startswith("system-") else name
@@ -354,6 +377,12 @@ def marked(body: Body) -> dict[str, Any]:
     """Return an InferenceDeployment that the pod policy refuses, because of a service account that it does not know."""
     template = {**(body["spec"].get("podTemplate") or {}), "serviceAccountName": LEFT_OUT}
     return {**body, "spec": {**body["spec"], "podTemplate": template}}
+
+
+def _outline(container: Body, name: str) -> dict[str, Any]:
+    """What a further container takes, and when it runs."""
+    kept = {name: container[name] for name in ("resources", "restartPolicy") if name in container}
+    return {"name": name, "image": LEFT_OUT, **kept}
 
 
 def _without(body: Body, *fields: str) -> dict[str, Any]:

@@ -23,15 +23,16 @@ from plimsoll.adapters.cluster.kinds import (
 )
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.document import Body
-from plimsoll.app.exports.specs import skeleton, without_secrets
+from plimsoll.app.exports.specs import LEFT_OUT, skeleton, without_secrets
 from plimsoll.app.review.overlay import is_scaled
 from plimsoll.domain.engines.failures import StartFailure
+from plimsoll.domain.requests.workload import ENGINE_CONTAINER
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import HEALTH_CONDITIONS
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.host_reading import REQUESTS
 from plimsoll.facts.cluster.other_devices import DEVICES
-from plimsoll.facts.cluster.pod_reading import READY, SCHEDULED
+from plimsoll.facts.cluster.pod_reading import READY, SCHEDULED, read_statuses
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
@@ -123,15 +124,15 @@ def _own_head(body: Body) -> dict[str, Any]:
 
 def _engine_status(status: Body) -> dict[str, Any]:
     conditions = [each for each in status.get("conditions") or () if each.get("type") in (READY, SCHEDULED)]
-    containers = (status.get("containerStatuses") or ())[:1]  # the engine's
     return _only(status, ("phase", "reason")) | {
         "conditions": [_only(each, _CONDITION) for each in conditions],
-        "containerStatuses": [_container_status(each) for each in containers],
+        "containerStatuses": [_container_status(each) for each in read_statuses(status)],
     }
 
 
 def _container_status(status: Body) -> dict[str, Any]:
-    found = _only(status, ("restartCount",))
+    is_engine = status.get("name", ENGINE_CONTAINER) == ENGINE_CONTAINER
+    found = _only(status, ("restartCount",)) | ({} if is_engine else {"name": LEFT_OUT})
     for name in ("state", "lastState"):
         state = status.get(name) or {}
         if state.get("terminated"):

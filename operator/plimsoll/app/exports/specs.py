@@ -57,9 +57,18 @@ def _template(template: Body) -> dict[str, Any]:
             found[name] = {
                 key: value if key.lower().startswith(_APPARMOR) else LEFT_OUT for key, value in template[name].items()
             }
-    if isinstance(template.get("volumes"), list):
-        found["volumes"] = [_volume(volume) for volume in template["volumes"]]
+    for name, written in (("volumes", _volume), ("containers", _container), ("initContainers", _container)):
+        if isinstance(template.get(name), list):
+            found[name] = [written(each) for each in template[name]]
     return found
+
+
+def _container(container: Body) -> dict[str, Any]:
+    """What counts of a further container: its resources, when it runs, and the Secrets that the pod policy looks at."""
+    kept = {name: container[name] for name in ("name", "resources", "restartPolicy", "envFrom") if name in container}
+    if isinstance(container.get("env"), list):
+        kept["env"] = [_unset(each) for each in container["env"]]
+    return kept | {"image": LEFT_OUT}
 
 
 def _volume(volume: Body) -> dict[str, Any]:

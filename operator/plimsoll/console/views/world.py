@@ -21,8 +21,10 @@ from plimsoll.console.views.words import age, clock
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.workload import ENGINE_CONTAINER
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources
+from plimsoll.facts.cluster.pod_reading import read_statuses
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
 
 
@@ -184,10 +186,12 @@ def _waits_for(conditions: Mapping[str, Body], status: Body) -> str:
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason") or "")
-    for container in status.get("containerStatuses") or ():
+    for container in reversed(read_statuses(status)):
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting:
-            return ": ".join(str(part) for part in (waiting.get("reason"), waiting.get("message")) if part)
+            name = container.get("name", ENGINE_CONTAINER)
+            whose = "" if name == ENGINE_CONTAINER else f"container {name}"
+            return ": ".join(str(part) for part in (whose, waiting.get("reason"), waiting.get("message")) if part)
     return ""
 
 

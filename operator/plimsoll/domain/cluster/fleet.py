@@ -332,10 +332,11 @@ class Fleet:
             nodes = tuple(node for node in nodes if self._label_sets[node.account].issuperset(where.labels))
         tolerated = {taints: not untolerated(taints, where.tolerations) for taints in {node.taints for node in nodes}}
         nodes = tuple(node for node in nodes if tolerated[node.taints])
-        return tuple(node for node in nodes if _follows(node, where.rules)) if where.rules else nodes
+        return tuple(node for node in nodes if follows(node, where.rules)) if where.rules else nodes
 
 
-def _follows(node: GpuNode, rules: tuple[NodeRule, ...]) -> bool:
+def follows(node: GpuNode, rules: tuple[NodeRule, ...]) -> bool:
+    """Whether a node follows all rules."""
     labels = {**dict(node.labels), NAME_FIELD: node.name}
     if node.disk_bytes is not None:
         labels[DISK_FIELD] = str(node.disk_bytes)

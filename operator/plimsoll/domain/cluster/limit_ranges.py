@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from plimsoll.domain.cluster.containers import MILLI, NOTHING_STATED, Companion, Companions, Stated, together
 from plimsoll.domain.cluster.host import Amounts
-
-MILLI = 1000
-"""The parts of one unit in which amounts are compared."""
 
 
 class LimitedBy(StrEnum):
@@ -31,16 +29,6 @@ class LimitRule(StrEnum):
     MAX = "max"
     RATIO = "maxLimitRequestRatio"
     DEFAULT = "default"
-
-
-class Stated(NamedTuple):
-    """The request and the limit of a pod's only container for one resource; None if it states none."""
-
-    request: int | None
-    limit: int | None
-
-
-NOTHING_STATED = Stated(None, None)
 
 
 class LimitRangeBound(NamedTuple):
@@ -78,19 +66,23 @@ class Exceeded(NamedTuple):
     of_limit: bool = False
 
 
-def exceeded(pod: Mapping[str, Stated], ranges: Sequence[LimitRange]) -> tuple[Exceeded, ...]:
-    """Return the bounds that may refuse a pod with one container: one for each resource, sorted by its name.
+def exceeded(
+    engine: Mapping[str, Stated], ranges: Sequence[LimitRange], companions: Companions = ()
+) -> tuple[Exceeded, ...]:
+    """Return the bounds that may refuse a pod: one for each resource, sorted by its name.
+
+    ``engine`` is what its engine's container states, and ``companions`` are its further containers.
 
     A bound that a limit of the pod's own would not lift comes before a default limit that is too low.
 
     If several LimitRanges have defaults for one resource, the API server takes those of any of them. So the pod counts
     as refused if one of these choices refuses it. Otherwise the answer is exact.
     """
-    filled = _Filled(pod, ranges)
+    filled = _Filled(engine, ranges)
     found: dict[str, Exceeded] = {}
     for each in ranges:
         for bound in each.bounds:
-            for given, _ in filled.of(bound.resource):
+            for given in _bounded(bound, [given for given, _ in filled.of(bound.resource)], companions):
                 broken = _broken(given, bound)
                 if broken is not None:
                     found.setdefault(
@@ -106,8 +98,17 @@ def exceeded(pod: Mapping[str, Stated], ranges: Sequence[LimitRange]) -> tuple[E
     return tuple(found[resource] for resource in sorted(found))
 
 
+def _bounded(bound: LimitRangeBound, engine: Iterable[Stated], companions: Companions) -> Iterator[Stated]:
+    """Yield the figures that one bound is about, for each of those that the engine's container may have."""
+    if bound.limited is LimitedBy.POD:
+        yield from (together(each, companions, bound.resource) for each in engine)
+    else:
+        yield from engine
+        yield from (each.of(bound.resource) for each in companions)
+
+
 class _Filled:
-    """The amounts that the container of a pod may have after the defaults."""
+    """The amounts that the engine's container may have after the defaults."""
 
     def __init__(self, pod: Mapping[str, Stated], ranges: Sequence[LimitRange]) -> None:
         self.limits = _by_resource((each.name, each.limits) for each in ranges)
@@ -147,6 +148,21 @@ def default_limit(resource: str, ranges: Sequence[LimitRange]) -> int | None:
     return max((amount for each in ranges for name, amount in each.limits if name == resource), default=None)
 
 
+def filled_in(companions: Companions, ranges: Sequence[LimitRange]) -> Companions:
+    """Return the further containers with the requests and limits that they get where they state none."""
+    return tuple(each._replace(stated=_with_defaults(each, ranges)) for each in companions)
+
+
+def _with_defaults(companion: Companion, ranges: Sequence[LimitRange]) -> tuple[tuple[str, Stated], ...]:
+    stated, requests = dict(companion.stated), added_requests(ranges, ())
+    names = {*stated, *requests, *(name for each in ranges for name, _ in each.limits)}
+    for name in names:
+        request, limit = stated.get(name, NOTHING_STATED)
+        limit = default_limit(name, ranges) if limit is None else limit
+        stated[name] = Stated(requests.get(name, limit) if request is None else request, limit)
+    return tuple(sorted(stated.items()))
+
+
 def added_requests(ranges: Iterable[LimitRange], stated: Iterable[str]) -> dict[str, int]:
     """Return the requests that are filled in for resources that a pod does not state, the largest possible ones."""
     found: dict[str, int] = {}
@@ -167,7 +183,7 @@ class _Figure(NamedTuple):
 def _broken(given: Stated, bound: LimitRangeBound) -> _Figure | None:
     """Return the figure that breaks a bound, as ``minConstraint``, ``maxConstraint`` and the ratio's do it, or None.
 
-    A pod of one container has the container's figures, so bounds of pods have the same rules.
+    Bounds of pods have the same rules as those of containers.
     """
     request, limit = given
     if bound.rule is LimitRule.MIN:

@@ -103,7 +103,7 @@ class NodeRule(NamedTuple):
     def new_node_needs(self) -> str:
         """The demands on a new node, in words; empty if usual nodes follow the rule."""
         figures = dict(self.numbers)
-        if self.reason is Reason.VOLUME_ELSEWHERE:
+        if self.reason in (Reason.VOLUME_ELSEWHERE, Reason.NODES_NOT_SELECTED):
             return str(figures["where"])
         if self.reason is Reason.VOLUME_IN_USE:
             return ""  # no new node can mount it
@@ -115,6 +115,17 @@ class NodeRule(NamedTuple):
         if self.accepts({ARCHITECTURE_LABEL: USUAL_ARCHITECTURES[0]}):
             return ""
         return f"platform {str(figures['platforms']).replace(', ', ' or ')}"
+
+
+def chosen_rule(terms: tuple[Term, ...]) -> NodeRule:
+    """Return the rule that keeps pods on the nodes that a user's node affinity requires."""
+    words = " or ".join(map(_words, terms))
+    shown = words if len(words) <= _LONGEST_PLACE else f"{words[:_LONGEST_PLACE]}..."
+    return NodeRule(Reason.NODES_NOT_SELECTED, (("where", shown),), terms)
+
+
+_LONGEST_PLACE = 300
+"""The most characters of a user's node affinity that a sentence quotes."""
 
 
 def left_rule(left: Mapping[str, str]) -> NodeRule:
@@ -291,8 +302,11 @@ def remarks_of(claims: Iterable[Claim]) -> tuple[str, ...]:
 
 def _place(terms: tuple[Term, ...]) -> str:
     """Return the first term that can match a node, in words: ``topology.kubernetes.io/zone in zone-a``."""
-    first = next((term for term in terms if term), ())
-    words = (f"{each.key} {_OPERATORS.get(each.operator, each.operator)} {', '.join(each.values)}" for each in first)
+    return _words(next((term for term in terms if term), ()))
+
+
+def _words(term: Term) -> str:
+    words = (f"{each.key} {_OPERATORS.get(each.operator, each.operator)} {', '.join(each.values)}" for each in term)
     return " and ".join(word.strip() for word in words) or "no node"
 
 
@@ -301,4 +315,11 @@ _NO_NODE = (
     "match none. Mend them, or name another claim."
 )
 
-_OPERATORS = {"In": "in", "NotIn": "not in", "Exists": "exists", "DoesNotExist": "does not exist"}
+_OPERATORS = {
+    "In": "in",
+    "NotIn": "not in",
+    "Exists": "exists",
+    "DoesNotExist": "does not exist",
+    "Gt": "above",
+    "Lt": "below",
+}

@@ -44,6 +44,7 @@ class StartFailure(StrEnum):
     NOT_WRITABLE = "FileNotWritable"
     IMAGE = "ImageNotAvailable"
     CONFIGURATION = "ContainerNotConfigured"
+    OTHER_CONTAINER = "OtherContainerFailed"
     UNKNOWN = "EngineCrashed"
 
 

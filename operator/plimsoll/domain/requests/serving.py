@@ -8,10 +8,11 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
+from plimsoll.domain.cluster.containers import MILLI, Companions, Stated, pod_need, together
 from plimsoll.domain.cluster.fleet import Toleration
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Vendor
 from plimsoll.domain.cluster.host import Amounts, HostEstimate, HostNeed, amount_words
-from plimsoll.domain.cluster.limit_ranges import MILLI, LimitRange, Stated, added_requests, default_limit
+from plimsoll.domain.cluster.limit_ranges import LimitRange, added_requests, default_limit, filled_in
 from plimsoll.domain.cluster.node_rules import NodeRule
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.decisions.latency import Objective, Slo
@@ -121,7 +122,8 @@ class Request:
     and splits on which its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes``
     are the user's own requests of CPU and memory, and the ``limit`` fields the user's limits; None if the user sets
     none. ``other_resources`` are the requests of further resources except GPUs, the user's and those that a LimitRange
-    adds; ``other_limits`` are the user's limits of such resources. ``slo`` is the latency that the
+    adds; ``other_limits`` are the user's limits of such resources. ``companions`` are the further containers of its
+    pods, with what they request and may use. ``slo`` is the latency that the
     user declares; None asks for the usual one of a person who reads along, as far as GPUs allow. ``objective`` says how
     much speed is worth. ``total`` is the load of all replicas together as long as their number is not chosen yet;
     ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
@@ -169,9 +171,14 @@ class Request:
     least_on_demand: int = 0
     speeds: tuple[MeasuredSpeed, ...] = ()
     remarks: tuple[str, ...] = ()
+    companions: Companions = ()
 
     def host_need(self, host: HostEstimate) -> HostNeed:
-        """Return what the pod of one replica requests: the user's figure, or the engine's need of CPU and memory.
+        """Return what the pod of one replica requests, with all of its containers."""
+        return pod_need(self.engine_need(host), self.companions)
+
+    def engine_need(self, host: HostEstimate) -> HostNeed:
+        """Return what the engine's container requests: the user's figure, or the engine's need of CPU and memory.
 
         A request may not be higher than its limit, so a lower limit of the user becomes the request.
         """
@@ -190,7 +197,7 @@ class Request:
     def stated_host(self) -> tuple[object, ...]:
         """The user's own figures about resources but GPUs: requests with equal ones need the same on equal nodes."""
         stated = self.cpu_millis, self.memory_bytes, self.cpu_limit_millis, self.memory_limit_bytes
-        return (*stated, self.other_resources, self.limit_ranges)
+        return (*stated, self.other_resources, self.limit_ranges, self.companions)
 
     @property
     def admission(self) -> tuple[object, ...]:
@@ -198,7 +205,10 @@ class Request:
         return (self.stated_host, self.other_limits) if self.limit_ranges else ()
 
     def pod_resources(self, need: HostNeed, gpus: Amounts) -> dict[str, Stated]:
-        """Return what the container of a pod states, in thousandths. ``gpus`` are both requested and its limit."""
+        """Return what the engine's container states, in thousandths. ``gpus`` are both requested and its limit.
+
+        ``need`` is that of the container.
+        """
         limits = dict(self.other_limits)
         found = {name: Stated(amount * MILLI, _thousandths(limits.get(name))) for name, amount in need.others}
         found["cpu"] = Stated(need.cpu_millis, self.cpu_limit_millis)
@@ -206,15 +216,19 @@ class Request:
         return found | {name: Stated(amount * MILLI, amount * MILLI) for name, amount in gpus}
 
     def counted_limits(self, need: HostNeed) -> tuple[int, int]:
-        """Return the limits of CPU and memory that a quota counts: the user's, a LimitRange's, or the requests."""
-        cpu = self.cpu_limit_millis
-        memory = self.memory_limit_bytes
-        given_cpu, given_memory = (default_limit(name, self.limit_ranges) for name in ("cpu", "memory"))
-        if cpu is None:
-            cpu = max(need.cpu_millis, given_cpu or 0)
-        if memory is None:
-            memory = max(need.memory_bytes, ceil_div(given_memory or 0, MILLI))
-        return cpu, memory
+        """Return the limits of CPU and memory that a quota counts: the user's, a LimitRange's, or the requests.
+
+        ``need`` is that of the pod.
+        """
+        cpu = self._counted("cpu", self.cpu_limit_millis, need.cpu_millis)
+        memory = self._counted("memory", _thousandths(self.memory_limit_bytes), need.memory_bytes * MILLI)
+        return cpu, ceil_div(memory, MILLI)
+
+    def _counted(self, resource: str, limit: int | None, requested: int) -> int:
+        """Return the limit that counts for a pod, in thousandths."""
+        own = default_limit(resource, self.limit_ranges) if limit is None else limit
+        whole = together(Stated(None, own), self.companions, resource).limit or 0
+        return max(whole, requested) if limit is None else whole
 
     @property
     def host_allowance(self) -> tuple[str, int] | None:
@@ -243,6 +257,7 @@ class Request:
         return {
             **named,
             "limit_ranges": ranges,
+            "companions": filled_in(self.companions, ranges),
             "other_resources": tuple(sorted((*self.other_resources, *others.items()))),
         }
 
@@ -270,14 +285,17 @@ class Request:
         is_known = any(rule.reason is Reason.VOLUME_ELSEWHERE for rule in self.node_rules)
         return is_known and cause == Reason.VOLUME_ELSEWHERE
 
-    def for_new_nodes(self) -> Request:
-        """Return the request for nodes that do not exist yet: they can be made where its volumes are."""
-        kept = tuple(rule for rule in self.node_rules if rule.reason is not Reason.VOLUME_ELSEWHERE)
+    def for_new_nodes(self, *met: Reason) -> Request:
+        """Return the request for nodes that do not exist yet: they can be made where its volumes are.
+
+        ``met`` are the reasons of further rules that they can be made to follow.
+        """
+        kept = tuple(rule for rule in self.node_rules if rule.reason not in (Reason.VOLUME_ELSEWHERE, *met))
         return self if kept == self.node_rules else replace(self, node_rules=kept)
 
     @property
     def new_node_needs(self) -> Numbers:
-        """The demands on new nodes: the labels that it selects, its volumes, its image and further resources.
+        """The demands on new nodes: the labels that it selects, its affinity, volumes, image and further resources.
 
         It is empty if usual nodes do.
         """

@@ -18,6 +18,12 @@ Manifest = dict[str, Any]
 ENGINE_PORT = 8000
 """The port that every engine is given."""
 
+ENGINE_PORT_NAME = "http"
+"""Its name, by which the Service finds it."""
+
+ENGINE_CONTAINER = "engine"
+"""The name of the engine's container: a pod may have others."""
+
 CACHE_PATH = "/cache"
 """Where the cache volume is mounted: it may outlive the pod."""
 
@@ -40,7 +46,11 @@ class SecretKey:
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """The user's pod-level options, passed on without changes."""
+    """The user's pod-level options, passed on without changes.
+
+    ``affinity`` is joined with the operator's own. ``merged`` is a part of a pod's spec that is merged into the
+    operator's.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -57,6 +67,8 @@ class PodOptions:
     resources: Manifest = field(default_factory=dict)
     cache_claim: str | None = None
     cache_size_limit: str | None = None
+    affinity: Manifest = field(default_factory=dict)
+    merged: Manifest = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from plimsoll.domain.cluster.host import NO_HOST_NEED, HostNeed
-from plimsoll.domain.engines.failures import EngineFailure, PodRejection
+from plimsoll.domain.engines.failures import MESSAGE_LIMIT, EngineFailure, PodRejection, StartFailure
 from plimsoll.domain.kubernetes_names import QUEUE_LABEL
+from plimsoll.domain.requests.workload import ENGINE_CONTAINER
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import pod_need
@@ -73,6 +75,8 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
     bound_since = _time(scheduled.get("lastTransitionTime"))
     waits, message = scheduled.get("status") == "False", str(scheduled.get("message") or "")
     restarts, failure = _engine(status, read_failure)
+    if failure is None and ready_since is None:
+        restarts, failure = next(map(_of_other, _failing(status)), (restarts, None))
     startup = ready_since - bound_since if ready_since is not None and bound_since is not None else None
     return PodFacts(
         name=body["metadata"]["name"],
@@ -107,16 +111,52 @@ def _rejection(body: Body) -> PodRejection | None:
 
 
 def _engine(status: Body, read_failure: ReadFailure) -> tuple[int, EngineFailure | None]:
-    containers = status.get("containerStatuses") or ()
-    if not containers:
+    engine = next(filter(_is_engine, status.get("containerStatuses") or ()), None)
+    if engine is None:
         return 0, None
-    engine = containers[0]
     ended = (engine.get("lastState") or {}).get("terminated") or (engine.get("state") or {}).get("terminated")
     restarts = int(engine.get("restartCount") or 0)
     if not ended or ended.get("exitCode") == 0:
         waiting = (engine.get("state") or {}).get("waiting") or {}
         return restarts, _image_failure(waiting) or _runtime_failure(waiting, read_failure)
     return restarts, read_failure(str(ended.get("message") or ""), str(ended.get("reason") or ""))
+
+
+def read_statuses(status: Body) -> list[Body]:
+    """Return the statuses of containers that are read of a pod: the engine's, and the first one of others that fail."""
+    engine = filter(_is_engine, status.get("containerStatuses") or ())
+    return [*islice(engine, 1), *islice(_failing(status), 1)]
+
+
+def _is_engine(container: Body) -> bool:
+    """Whether it is the engine's container. The kubelet sorts statuses by name, so that it may be at any place."""
+    return bool(container.get("name", ENGINE_CONTAINER) == ENGINE_CONTAINER)
+
+
+def _failing(status: Body) -> Iterator[Body]:
+    """Yield the statuses of containers other than the engine's that crashed, or that cannot run."""
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for each in status.get(field) or ():
+            if not _is_engine(each) and not each.get("ready") and any(_ends(each)):
+                yield each
+
+
+def _ends(container: Body) -> Iterator[str]:
+    """Yield what the kubelet says of a container that crashed or cannot run: first why it does not run, and its end."""
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    if waiting.get("reason") not in (None, "PodInitializing", "ContainerCreating", "CrashLoopBackOff"):
+        yield f"{waiting['reason']}: {waiting.get('message') or 'no message'}"
+    for state in ("state", "lastState"):
+        ended = (container.get(state) or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            last = next((line for line in reversed(str(ended.get("message") or "").splitlines()) if line.strip()), "")
+            yield f"{ended.get('reason') or 'Error'}, exit code {ended['exitCode']}{last and f': {last.strip()}'}"
+
+
+def _of_other(container: Body) -> tuple[int, EngineFailure]:
+    """Return the restarts and the failure of a container other than the engine's, in its own name."""
+    words = f"container {container['name']} failed, not the engine's: {next(_ends(container))}"
+    return int(container.get("restartCount") or 0), EngineFailure(StartFailure.OTHER_CONTAINER, words[:MESSAGE_LIMIT])
 
 
 def _image_failure(waiting: Body) -> EngineFailure | None:

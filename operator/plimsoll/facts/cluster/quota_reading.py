@@ -12,8 +12,9 @@ from heapq import nsmallest
 from operator import attrgetter
 from typing import Any
 
+from plimsoll.domain.cluster.containers import MILLI
 from plimsoll.domain.cluster.host import Amounts
-from plimsoll.domain.cluster.limit_ranges import MILLI, LimitedBy, LimitRange, LimitRangeBound, LimitRule
+from plimsoll.domain.cluster.limit_ranges import LimitedBy, LimitRange, LimitRangeBound, LimitRule
 from plimsoll.domain.cluster.quota_accounts import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, PRIORITY_CLASS, account_of
 from plimsoll.domain.kubernetes_names import CPU_REQUESTS, MEMORY_REQUESTS, OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.units import parse_quantity

@@ -26,7 +26,7 @@ from plimsoll.placement.ledger import Ledger, short_in, use_at
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts, splits_for
 from plimsoll.placement.options.feasibility import refusal
-from plimsoll.placement.options.nodes import most_gpus, need_of_pool
+from plimsoll.placement.options.nodes import host_of_pool, most_gpus
 from plimsoll.placement.places.place import first_that_fits, fits_for_sure, place, room_basis, room_of, with_room
 
 
@@ -128,7 +128,7 @@ class Adviser:
     def _other_gpus(self, request: Request) -> Iterator[Remedy]:
         """Yield the cheapest catalogued type that fits one replica on a node within the request's own bounds."""
         shop = self._shop(request.node_selector)
-        chosen = first_that_fits(request.for_new_nodes(), shop.fleet, shop.ledger)
+        chosen = first_that_fits(request.for_new_nodes(Reason.NODES_NOT_SELECTED), shop.fleet, shop.ledger)
         if chosen is not None:
             yield _gpus(RemedyKind.ADD_GPUS, chosen, request.new_node_needs)
 
@@ -256,10 +256,11 @@ def _other_precisions(request: Request) -> Iterator[tuple[RemedyKind, Request]]:
 
 def _without_bounds(request: Request) -> Request:
     """Return the request without the user's placement rules; the same object if there are none."""
-    bounds = (request.constraints, request.overrides, request.node_selector)
-    if bounds == (GpuConstraints(), Overrides(), ()):
+    rules = tuple(rule for rule in request.node_rules if rule.reason is not Reason.NODES_NOT_SELECTED)
+    bounds = (request.constraints, request.overrides, request.node_selector, request.node_rules)
+    if bounds == (GpuConstraints(), Overrides(), (), rules):
         return request
-    return replace(request, constraints=GpuConstraints(), overrides=Overrides(), node_selector=())
+    return replace(request, constraints=GpuConstraints(), overrides=Overrides(), node_selector=(), node_rules=rules)
 
 
 def _for_sale(gpu: GpuType, labels: Labels) -> GpuNode:
@@ -297,10 +298,11 @@ def _smaller_requests(request: Request, rejection: Rejection, fleet: Fleet) -> _
         lowered = dict(request.other_resources) | {resource: left}
         others = tuple(sorted((name, amount) for name, amount in lowered.items() if amount > 0))
         return _Changed(replace(request, other_resources=others), (("resource", resource), ("amount", left)))
-    need = need_of_pool(request, rejection.gpu_type, rejection.split, fleet)
-    cpu = min(need.cpu_millis, int(figures.get("free_millis", need.cpu_millis)))
-    memory = min(need.memory_bytes, int(figures.get("free_bytes", need.memory_bytes)))
-    if (cpu, memory) == (need.cpu_millis, need.memory_bytes) or 0 in (cpu, memory):
+    host = host_of_pool(request, rejection.gpu_type, rejection.split, fleet)
+    need, engine = request.host_need(host), request.engine_need(host)
+    cpu = engine.cpu_millis - max(0, need.cpu_millis - int(figures.get("free_millis", need.cpu_millis)))
+    memory = engine.memory_bytes - max(0, need.memory_bytes - int(figures.get("free_bytes", need.memory_bytes)))
+    if (cpu, memory) == (engine.cpu_millis, engine.memory_bytes) or min(cpu, memory) <= 0:
         return None
     smaller = replace(request, cpu_millis=cpu, memory_bytes=memory)
     return _Changed(smaller, (("cpu_millis", cpu), ("memory_bytes", memory)))
@@ -308,7 +310,7 @@ def _smaller_requests(request: Request, rejection: Rejection, fleet: Fleet) -> _
 
 def _own_limits(request: Request, rejection: Rejection, fleet: Fleet) -> _Changed | None:
     """State the requests as limits, so that no LimitRange fills in others. Limits of the user's stay as they are."""
-    need = need_of_pool(request, rejection.gpu_type, rejection.split, fleet)
+    need = request.engine_need(host_of_pool(request, rejection.gpu_type, rejection.split, fleet))
     cpu, memory = request.cpu_limit_millis, request.memory_limit_bytes
     bound = {value for name, value in rejection.numbers if name.startswith("resource")}
     numbers: Numbers = ()
@@ -370,7 +372,7 @@ def _fitting(
     outcome = place(change.request, fleet, ledger, memo=memo)
     if not isinstance(outcome, Placed):
         return None
-    if change.within is not None and not request.host_need(outcome.choice.host).is_within(change.within):
+    if change.within is not None and not request.engine_need(outcome.choice.host).is_within(change.within):
         return None
     return Remedy(kind, (*change.numbers, ("gpu_type", outcome.choice.gpu.name)))
 

@@ -160,7 +160,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
     too_small = host_refusal(request, host)
     if too_small:
         return _judged(candidate, figures, Reason.HOST_MEMORY_TOO_SMALL, too_small)
-    bounds = admission_refusal(request, candidate.target, request.host_need(host))
+    bounds = admission_refusal(request, candidate.target, host)
     if bounds:
         return _judged(candidate, figures, Reason.LIMIT_RANGE_EXCEEDED, bounds)
     return Option(

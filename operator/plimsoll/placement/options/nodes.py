@@ -123,18 +123,24 @@ def host_need(request: Request, place: Option | Candidate) -> HostNeed:
     return request.host_need(host)
 
 
+def host_of_pool(request: Request, gpu_type: str, split: Split, fleet: Fleet) -> HostEstimate:
+    """Return the host memory and CPU that an engine of an existing pool needs."""
+    nodes = fleet.of_type(gpu_type)
+    return host_of(request, nodes[0].gpu, split) if nodes else USUAL_HOST
+
+
 def need_of_pool(request: Request, gpu_type: str, split: Split, fleet: Fleet) -> HostNeed:
     """Return what a pod of an existing pool requests."""
-    nodes = fleet.of_type(gpu_type)
-    return request.host_need(host_of(request, nodes[0].gpu, split) if nodes else USUAL_HOST)
+    return request.host_need(host_of_pool(request, gpu_type, split, fleet))
 
 
-def admission_refusal(request: Request, target: Target, need: HostNeed) -> Numbers:
+def admission_refusal(request: Request, target: Target, host: HostEstimate) -> Numbers:
     """Return the bounds of LimitRanges that refuse the pod of one replica, at most three of them; else nothing."""
     if not request.limit_ranges:
         return ()
-    pod = request.pod_resources(need, ((target.resource, target.split.shape.gpus_per_pod),))
-    found = exceeded(pod, request.limit_ranges)
+    gpus = ((target.resource, target.split.shape.gpus_per_pod),)
+    engine = request.pod_resources(request.engine_need(host), gpus)
+    found = exceeded(engine, request.limit_ranges, request.companions)
     return tuple(entry for index, each in enumerate(found[:MOST_BOUNDS]) for entry in _bound(each, index))
 
 

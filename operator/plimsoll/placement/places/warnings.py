@@ -153,16 +153,22 @@ def limit_warnings(request: Request, left: Mapping[str, int]) -> tuple[str, ...]
     """
     counted = {resource_in(account) for account in left if is_counted(account, request.priority_class)}
     stated = (("cpu", request.cpu_limit_millis), ("memory", request.memory_limit_bytes))
-    bare = (name for name, limit in stated if limit is None and default_limit(name, request.limit_ranges) is None)
+    others = {name: [each.of(name).limit for each in request.companions] for name, _ in stated}
+    bare = (name for name, own in stated if None in (own, *others[name]) and not _is_given(name, request))
     missing = [entry for name in bare if (entry := f"limits.{name}") in counted]
     if not missing:
         return ()
     fields = " and ".join(f"spec.podTemplate.resources.{name}" for name in missing)
     warning = (
         f"A ResourceQuota of the namespace limits {' and '.join(missing)}, and the pods state no such limit. The API "
-        f"server refuses them unless a LimitRange gives them one. Set {fields}."
+        f"server refuses them unless a LimitRange gives them one. Set {fields}"
+        f"{', and the same of the further containers' if request.companions else ''}."
     )
     return (warning,)
+
+
+def _is_given(resource: str, request: Request) -> bool:
+    return default_limit(resource, request.limit_ranges) is not None
 
 
 def admission_warning(bounds: Numbers) -> str:
@@ -251,7 +257,7 @@ def _load_bytes(choice: Option) -> int:
 
 def _host_warnings(request: Request, choice: Option) -> Iterator[str]:
     """Yield that the user gives the pod less host memory than the engine is estimated to need."""
-    given, needed = request.host_need(choice.host).memory_bytes, choice.host.memory_bytes
+    given, needed = request.engine_need(choice.host).memory_bytes, choice.host.memory_bytes
     if given < needed:
         yield (
             f"spec.podTemplate.resources gives the pod {format_gib(given)} of host memory, its engine is estimated to "

@@ -20,7 +20,7 @@ from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState, T
 from plimsoll.placement.demands.rehoming import Departure
 from plimsoll.placement.ledger import Ledger, short_in, use_of
 from plimsoll.placement.options.engine_limits import with_more_requests
-from plimsoll.placement.options.nodes import admission_refusal, eligible_nodes, need_of_pool
+from plimsoll.placement.options.nodes import admission_refusal, eligible_nodes, host_of_pool, need_of_pool
 from plimsoll.placement.options.verdicts import NO_PRICE, rank
 from plimsoll.placement.places.place import alternatives_to
 from plimsoll.placement.places.warnings import (
@@ -172,8 +172,8 @@ class _Transition:
     def _refusal(self, target: Target) -> Numbers:
         if not self.request.limit_ranges:
             return ()
-        need = need_of_pool(self.request, target.gpu_type, target.split, self.fleet)
-        return admission_refusal(self.request, target, need)
+        host = host_of_pool(self.request, target.gpu_type, target.split, self.fleet)
+        return admission_refusal(self.request, target, host)
 
     def _remedies(self, missing: int) -> tuple[Remedy, ...]:
         """Return remedies if a search found nothing. They are judged with the resources that were free then."""
