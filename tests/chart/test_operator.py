@@ -158,9 +158,10 @@ def test_the_network_policy_lets_the_operator_read_engines_only_where_it_does() 
 
     bounded = "networkPolicy.egress[0].ports[0].port=53"
     assert egress() == []
-    assert egress("--set", bounded) == [[53], [8000]]
-    assert egress("--set", f"{bounded},directScrape.enabled=false") == [[53]]
-    assert egress("--set", f"{bounded},prometheus.url=http://p") == [[53]]
+    downloads = [8000]
+    assert egress("--set", bounded) == [[53], downloads, [8000]]
+    assert egress("--set", f"{bounded},directScrape.enabled=false") == [[53], downloads]
+    assert egress("--set", f"{bounded},prometheus.url=http://p") == [[53], downloads]
 
 
 def test_a_pod_monitor_comes_on_request_where_the_cluster_knows_it() -> None:

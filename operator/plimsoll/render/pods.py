@@ -123,9 +123,19 @@ def _owned(spec: Manifest) -> Manifest:
 
 
 def place_of(options: WorkloadOptions, choice: Option) -> Manifest:
-    """The fields of a pod's spec that keep it on the nodes of a choice."""
+    """The fields of a pod's spec that keep it on the nodes of a choice, best next to an engine that is there.
+
+    A volume that one node can mount is where that engine runs, which the scheduler does not see.
+    """
     selector = {"nodeSelector": dict(options.pod.node_selector)} if options.pod.node_selector else {}
-    affinity = {"nodeAffinity": _affinity(options, choice)["nodeAffinity"]}
+    near = {
+        "labelSelector": {"matchLabels": deployment_labels(options.key.name)},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    affinity = {
+        "nodeAffinity": _affinity(options, choice)["nodeAffinity"],
+        "podAffinity": {_PREFERRED: [{"weight": HIGHEST_WEIGHT, "podAffinityTerm": near}]},
+    }
     return {"affinity": affinity, "tolerations": _tolerations(choice, options.pod), **selector}
 
 
