@@ -6,14 +6,20 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
+from benchmarks.accuracy.prediction import PeerUnavailable
+from benchmarks.latency import peer
 from benchmarks.latency.bands import TPOT, TTFT, coverage_of_new_sources, predictions
-from benchmarks.latency.cases import cases_of
+from benchmarks.latency.cases import Case, cases_of
 from benchmarks.latency.document import write_into
 from benchmarks.latency.folds import read_held_out
 from benchmarks.latency.prediction import bandwidth_floor, predict, roofline
 from benchmarks.latency.rows import ROWS, read_rows
-from benchmarks.latency.table import Column, report
+from benchmarks.latency.table import Column, beside, report
+
+_UNSEEN: Final = "source held back"
+_GIVEN: Final = "the catalogue's constants"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,13 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{asked.rows}: {error}\n")
         return 2
     coverage = {}
-    columns = [Column("in the fit" if asked.rows == ROWS else "the catalogue's constants", [*map(predict, cases)])]
+    columns = [Column("in the fit" if asked.rows == ROWS else _GIVEN, [*map(predict, cases)])]
     if asked.rows == ROWS:
         held_out = read_held_out()
         columns = [
             Column("model held back", predictions(cases, held_out, "model")),
             Column("GPU type held back", predictions(cases, held_out, "gpu")),
-            Column("source held back", predictions(cases, held_out, "source")),
+            Column(_UNSEEN, predictions(cases, held_out, "source")),
             *columns,
         ]
         answers = [columns[2].answers, columns[0].answers]
@@ -42,15 +48,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     columns.append(Column("plain roofline", [*map(roofline, cases)]))
     columns.append(Column("bandwidth floor", [*map(bandwidth_floor, cases)]))
     text = report(cases, columns, coverage)
+    if asked.peers != "none":
+        text += f"\n\n{_with_peer(cases, columns)}"
     sys.stdout.write(f"{text}\n")
     if asked.write:
         write_into(asked.write, text)
     return 0
 
 
+def _with_peer(cases: Sequence[Case], columns: Sequence[Column]) -> str:
+    """Return our errors and the peer's on the rows that it answers, or why it cannot be asked here."""
+    try:
+        found = peer.asked(cases)
+    except (PeerUnavailable, OSError) as error:
+        return f"{peer.NAME} was not asked: {error}"
+    ours = [each for each in columns if each.name in (_UNSEEN, _GIVEN)]
+    refusals = "; ".join(f"{count} x {words}" for words, count in found.refusals.most_common())
+    return f"{beside(cases, ours, peer.NAME, found.predictions)}\nRows without an answer, by its own words: {refusals}."
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__)
     parser.add_argument("--rows", type=Path, metavar="FILE", default=ROWS, help="rows as in data/rows.csv")
+    parser.add_argument("--peers", choices=("all", "none"), default="all", help="ask aiconfigurator too, or nobody")
     parser.add_argument(
         "--write", type=Path, metavar="DOC", help="a document to put the tables into, between its markers"
     )

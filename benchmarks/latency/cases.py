@@ -80,19 +80,23 @@ def _gpus() -> Mapping[str, GpuType]:
 @cache
 def _facts(name: str, precision: str) -> tuple[ModelFacts, Precision]:
     """Return a model as it ran: its configuration, with the quantization that the row's checkpoint has."""
-    entry = _entries()[name, precision]
-    base, quantize = entry["config_of"], entry.get("quantize")
-    config = _config(base)
+    base, (config, quantize) = _entries()[name, precision]["config_of"], config_of(name, precision)
     if config is None:
         facts = load_model_facts(base)
         if facts is None:
             raise KeyError(f"{name}: no configuration of {base}")
     else:
-        if "quantization" in entry:
-            config = {**config, "quantization_config": _quantizations()[entry["quantization"]]["config"]}
         facts = read_model_facts(name, config, revision=None, source=FactsSource.INLINE)
-    checkpoint = facts.checkpoint.precision
-    return facts, Precision(quantize) if quantize else checkpoint
+    return facts, quantize or facts.checkpoint.precision
+
+
+def config_of(name: str, precision: str) -> tuple[dict[str, Any] | None, Precision | None]:
+    """Return a model's configuration as it ran, if a file is carried, and the format that it does not state."""
+    entry = _entries()[name, precision]
+    config = _config(entry["config_of"])
+    if config is not None and "quantization" in entry:
+        config = {**config, "quantization_config": _quantizations()[entry["quantization"]]["config"]}
+    return config, Precision(entry["quantize"]) if "quantize" in entry else None
 
 
 def _config(name: str) -> dict[str, Any] | None:

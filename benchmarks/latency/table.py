@@ -29,6 +29,7 @@ RELEASES: Final = ("before 0.14", "0.14 and later")
 _USERS: Final = ((8, "1 to 8"), (32, "9 to 32"), (128, "33 to 128"), (512, "129 to 512"), (inf, "more than 512"))
 
 Pick = Callable[[Case], bool]
+_Group = tuple[str, Sequence[str] | None, Callable[[Case], str]]
 
 
 def report(cases: Sequence[Case], columns: Sequence[Column], coverage: Mapping[str, Coverages] | None = None) -> str:
@@ -37,32 +38,48 @@ def report(cases: Sequence[Case], columns: Sequence[Column], coverage: Mapping[s
 
 
 def _lines(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
-    gpus = sorted({case.gpu.name for case in cases})
-    models = sorted({shape(case) for case in cases})
-    sources = sorted({case.row.source for case in cases})
-    kinds = sorted({_kind(case) for case in cases})
+    users = [name for _, name in _USERS]
+    groups: list[_Group] = [
+        ("by GPU type", None, _gpu),
+        ("by shape of the model", None, shape),
+        ("by source", None, _source),
+        ("by release", RELEASES, _release),
+        ("by users of an engine", users, _users),
+        ("by kind of weights", None, _kind),
+    ]
+    yield from _all_errors(cases, columns, groups, "")
+    yield from _orders(cases, columns)
+    yield from _coverage(cases, columns)
+
+
+def beside(cases: Sequence[Case], columns: Sequence[Column], peer: str, said: Sequence[Prediction | None]) -> str:
+    """Return the errors of a peer and of the columns on those rows that the peer has an answer for, as Markdown."""
+    kept = [place for place, each in enumerate(said) if each is not None]
+    answered = Column(peer, [each for each in said if each is not None])
+    both = [*(Column(each.name, [each.answers[place] for place in kept]) for each in columns), answered]
+    groups: list[_Group] = [
+        ("by GPU type", None, _gpu),
+        ("by source", None, _source),
+        ("by kind of weights", None, _kind),
+    ]
+    return "\n".join(_all_errors([cases[place] for place in kept], both, groups, f", rows that {peer} answers"))
+
+
+def _all_errors(cases: Sequence[Case], columns: Sequence[Column], groups: Sequence[_Group], of: str) -> Iterator[str]:
+    """Yield one table for each figure; the lines of a group are those of its names, or of all that there are."""
     for ttft, title in (
         (False, "Time per output token"),
         (True, "Time to the first token, without waiting for a slot"),
     ):
-        yield from (f"**{title}: median / p90 of the error, bias (rows)**", "")
+        yield from (f"**{title}{of}: median / p90 of the error, bias (rows)**", "")
         yield _row(["", *(column.name for column in columns)])
         yield _row(["---"] * (len(columns) + 1))
         yield _errors("all", cases, columns, lambda _: True, ttft=ttft)
-        for heading, names, key in (
-            ("by GPU type", gpus, _gpu),
-            ("by shape of the model", models, shape),
-            ("by source", sources, _source),
-            ("by release", RELEASES, _release),
-            ("by users of an engine", [name for _, name in _USERS], _users),
-            ("by kind of weights", kinds, _kind),
-        ):
+        for heading, names, key in groups:
             yield _row([f"*{heading}*", *[""] * len(columns)])
-            for name in names:
+            for name in names or sorted({*map(key, cases)}):
                 yield _errors(name, cases, columns, _is(key, name), ttft=ttft)
         yield ""
-    yield from _orders(cases, columns)
-    yield from _coverage(cases, columns)
 
 
 def _orders(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:

@@ -164,6 +164,22 @@ async def test_a_node_that_changes_changes_the_fleet(office: Office) -> None:
     assert [each.name for each in seen.ignored] == ["n0000"]
 
 
+async def test_the_nodes_of_a_changed_fleet_are_new_objects_only_if_something_of_them_changed(office: Office) -> None:
+    await office.settle()
+    memo, types, prices = office.passes.reader.memo, office.passes.reader.gpu_types, office.passes.prices.current
+    before = memo.fleet(office.store.picture(), types, prices)
+    home = office.store.all(PODS)[0]["spec"]["nodeName"]
+    office.change(PODS, 0, lambda body: body["status"].update(phase="Succeeded"))
+    picture = office.store.picture()
+    after = memo.fleet(picture, types, prices)
+    assert [mine.name for mine, its in zip(after.nodes, before.nodes, strict=True) if mine is not its] == [home]
+    assert after == fleet_reading.read_fleet(picture.all(NODES), picture.all(PODS), types) != before
+    office.change(NODES, 1, lambda body: body["metadata"]["labels"].update(rack="7"))
+    moved = memo.fleet(office.store.picture(), types, prices)
+    assert [mine.name for mine, its in zip(moved.nodes, after.nodes, strict=True) if mine is not its] == ["n0001"]
+    assert ("rack", "7") in moved.nodes[1].labels
+
+
 async def test_new_prices_are_read_at_once(office: Office) -> None:
     await office.settle()
     dearer = {gpu.name: Price(Decimal(99), "test") for gpu in office.passes.reader.gpu_types}

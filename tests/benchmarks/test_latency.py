@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.accuracy.prediction import PeerUnavailable
+from benchmarks.latency import peer
 from benchmarks.latency.__main__ import main
 from benchmarks.latency.bands import TPOT, TTFT, bands_of, coverage_of_new_sources, predictions
 from benchmarks.latency.cases import Case, cases_of
@@ -54,13 +59,59 @@ def test_a_bad_figure_is_named_by_its_row(tmp_path: Path, capsys: pytest.Capture
 def test_own_rows_are_scored_with_the_catalogues_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rows.csv").write_text(f"{HEADER}\n{FIRST}\n")
     (tmp_path / "page.md").write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    assert main(["--rows", str(tmp_path / "rows.csv"), "--write", str(tmp_path / "page.md")]) == 0
+    asked = ["--rows", str(tmp_path / "rows.csv"), "--peers", "none", "--write", str(tmp_path / "page.md")]
+    assert main(asked) == 0
     page = (tmp_path / "page.md").read_text()
     assert "the catalogue's constants" in capsys.readouterr().out
     assert "bandwidth floor" in page
     assert "old" not in page
     assert page.startswith("before\n")
     assert page.endswith("after\n")
+
+
+def test_a_peer_is_compared_on_the_rows_that_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, lines = read_rows(), ROWS.read_text(encoding="utf-8").splitlines()
+    shared = next(row for row in rows if row.gpu == "b200-sxm-180gb" and row.expert_parallel and row.data_parallel > 1)
+    dense = next(row for row in rows if row.gpu == "h200-sxm-141gb" and row.model == "meta-llama/Llama-3.1-70B")
+    other = next(row for row in rows if row.gpu == "mi355x-288gb")
+    (tmp_path / "rows.csv").write_text("\n".join([HEADER, *(lines[row.number + 1] for row in (shared, dense, other))]))
+    questions: list[Mapping[str, Any]] = []
+
+    def answers(name: str, asked: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        assert name == "aiconfigurator_latency"
+        questions.extend(asked)
+        return [{"tpot": 2000 * shared.tpot, "ttft": 1.0}, {"error": "OOM: it does not fit"}]
+
+    monkeypatch.setattr(peer, "ask", answers)
+    assert main(["--rows", str(tmp_path / "rows.csv")]) == 0
+    ranks = shared.tensor_parallel * shared.data_parallel
+    assert [(each["moe_tp_size"], each["moe_ep_size"]) for each in questions] == [
+        (1, ranks),
+        (dense.tensor_parallel, 1),
+    ]
+    assert questions[0]["batch_size"] == round(shared.running / shared.data_parallel)
+    assert [each.get("gemm_quant_mode") for each in questions] == [None, "fp8"]
+    told = capsys.readouterr().out
+    _, _, beside = told.partition("rows that aiconfigurator answers")
+    assert re.search(r"\| all \| [^|]*\(1\) \| 100.0% / 100.0%, \+100.0% \(1\) \|", beside)
+    assert "by its own words: 1 x OOM; 1 x no system for the card." in told
+
+
+def test_a_peer_that_cannot_be_installed_costs_its_table_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rows.csv").write_text(f"{HEADER}\n{FIRST}\n")
+
+    def unreachable(*_: object) -> list[dict[str, Any]]:
+        raise PeerUnavailable("no index answers")
+
+    monkeypatch.setattr(peer, "ask", unreachable)
+    assert main(["--rows", str(tmp_path / "rows.csv")]) == 0
+    told = capsys.readouterr().out
+    assert "aiconfigurator was not asked: no index answers" in told
+    assert "bandwidth floor" in told
 
 
 def test_simpler_models_are_faster_than_ours_and_the_floor_is_the_fastest(cases: list[Case]) -> None:

@@ -211,8 +211,16 @@ def test_the_layout_of_a_fleet_leaves_out_what_pods_hold_and_nothing_else() -> N
 
 def test_equal_layouts_are_one_object_so_that_comparing_them_is_quick() -> None:
     last, where = LastPass(), fleet(*NODES)
-    assert last.layout(where) is last.layout(read_anew(where))
-    assert last.layout(fleet(NODES[0])) == fleet(NODES[0]).layout
+    held = where.with_nodes((replace(where.nodes[0], held=4), where.nodes[1]))
+    assert last.layout(where) is last.layout(read_anew(where)) is last.layout(held)
+    for other in (
+        fleet(NODES[0]),
+        where,
+        fleet(*NODES, node("m", H100, 4)),
+        where.with_nodes((replace(where.nodes[0], allocatable=8), where.nodes[1])),
+        replace(where, ignored=(IgnoredNode("x", NodeReason.NOT_READY),)),
+    ):
+        assert last.layout(other) == other.layout
 
 
 def test_the_fleet_with_nothing_running_is_one_object_while_the_layout_is_equal() -> None:

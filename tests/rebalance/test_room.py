@@ -146,7 +146,7 @@ def test_a_recommendation_takes_the_places_that_are_free_as_auto_does() -> None:
         answer = about.ask(changed)  # type: ignore[arg-type]
         if answer.tenant.request.replicas > 5:
             return answer
-        return replace(answer, decision=after(answer))
+        return answer._replace(decision=after(answer))
 
     what_if = with_others(replace(about, ask=one_fits), proposal(), asked)
     for policy in (AUTO, ADVICE):

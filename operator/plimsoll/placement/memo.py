@@ -40,8 +40,8 @@ class LastPass:
     def layout(self, fleet: Fleet) -> Layout:
         """Return the fleet's layout: the same Python object as before if it is equal, so that comparing is quick."""
         if self._seen is None or self._seen[0] is not fleet:
-            known = None if self._seen is None else self._seen[1]
-            self._seen = fleet, known if known is not None and known == fleet.layout else fleet.layout
+            known = self._seen
+            self._seen = fleet, known[1] if known is not None and fleet.has_layout_of(*known) else fleet.layout
         return self._seen[1]
 
     def emptied(self, fleet: Fleet) -> Fleet:

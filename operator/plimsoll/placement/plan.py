@@ -81,7 +81,8 @@ def stock_for(
     """
     promises = [promise_of_unplanned(pool, fleet) for pool in unplanned]
     for demand in demands:
-        promises += promises_to(demand.tenant, fleet)
+        if demand.awaits:
+            promises += promises_to(demand.tenant, fleet)
     limits = with_spot_limits(quotas or {}, demands)
     ledger = keep(promises, Ledger.of(fleet, limits, memo.last.of_layout("grid", fleet, lambda: Grid.of(fleet))))
     left = memo.last.same("stock", ledger.read_anew()).read_anew()

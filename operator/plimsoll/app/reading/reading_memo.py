@@ -20,7 +20,7 @@ from plimsoll.app.watch.store import Body, Picture, uid_of
 from plimsoll.decision.kept import Kept
 from plimsoll.decision.spec_digests import SpecDigests, digests_of
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.cluster.fleet import Fleet, Weakest
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Weakest
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.node_rules import Holders
 from plimsoll.domain.engines.images import ImagePlatforms
@@ -29,7 +29,7 @@ from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.claim_reading import read_holders
-from plimsoll.facts.cluster.fleet_reading import Parts, read_fleet, read_node
+from plimsoll.facts.cluster.fleet_reading import NodeUse, Parts, read_fleet, read_node, without
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.cluster.quota_reading import LimitRanges, read_limit_ranges
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
@@ -69,6 +69,7 @@ class ReadingMemo:
     _fleet: _SeenFleet | None = None
     _priced: tuple[OwnPrices, tuple[GpuType, ...]] | None = None
     _nodes: Kept[tuple[Body, object, Parts]] = field(default_factory=Kept)
+    _held: Kept[tuple[GpuNode, NodeUse, GpuNode]] = field(default_factory=Kept)
     _around: tuple[tuple[int, ...], dict[ObjectKey, Surroundings]] | None = None
     _limit_ranges: tuple[int, LimitRanges] | None = None
     _holders: tuple[int, Holders] | None = None
@@ -97,9 +98,10 @@ class ReadingMemo:
         if known is not None and known.versions == versions:
             return known.fleet
         self._nodes.begin()
+        self._held.begin()
         nodes, pods, slices, claims = map(picture.all, kinds)
         priced = self.priced(types, prices)
-        read = read_fleet(nodes, pods, priced, read=self._node, slices=slices, claims=claims)
+        read = read_fleet(nodes, pods, priced, read=self._node, slices=slices, claims=claims, less=self._less)
         fleet = known.fleet if known is not None and known.fleet == read else read
         self._fleet = _SeenFleet(versions, prices, fleet)
         return fleet
@@ -111,6 +113,13 @@ class ReadingMemo:
         if known is None or known[0] is not body or known[1] is not self._priced:
             known = body, self._priced, read_node(body, types)
         return self._nodes.put(uid, known)[2]
+
+    def _less(self, part: GpuNode, use: NodeUse) -> GpuNode:
+        """The GPUs of a node with what is held: the known object while nothing of it changes, so comparing is quick."""
+        known = self._held.get(part.account)
+        if known is None or known[0] is not part or known[1] != use:
+            known = part, use, without(part, use)
+        return self._held.put(part.account, known)[2]
 
     def limit_ranges(self, picture: Picture) -> LimitRanges:
         """The LimitRanges of all namespaces. They are read again if any of them has changed."""

@@ -281,6 +281,15 @@ class Fleet:
         others = (getattr(self, each.name) for each in fields(self) if each.name != "nodes")
         return (tuple(_what_nodes_offer(node) for node in self.nodes), *others)
 
+    def has_layout_of(self, other: Fleet, layout: Layout) -> bool:
+        """Whether its layout equals that of another fleet. Nodes that are the same objects need no comparison."""
+        both = zip(self.nodes, other.nodes, layout[0], strict=False)  # type: ignore[call-overload] # the nodes of it
+        return (
+            len(self.nodes) == len(other.nodes)
+            and self.ignored == other.ignored
+            and all(mine is its or _what_nodes_offer(mine) == offered for mine, its, offered in both)
+        )
+
     @cached_property
     def _gpu_types(self) -> tuple[GpuType, ...]:
         smallest: dict[str, GpuType] = {}
@@ -303,12 +312,13 @@ class Fleet:
 
     @cached_property
     def _labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        counts = {name: Counter(node.selector for node in nodes) for name, nodes in self._by_type.items()}
         types: dict[tuple[str, str], set[str]] = {}
-        for node in self.nodes:
-            types.setdefault(node.selector, set()).add(card_name(node.gpu.name))
+        for name, counted in counts.items():
+            for label in counted:
+                types.setdefault(label, set()).add(card_name(name))
         found = {}
-        for name, nodes in self._by_type.items():
-            counted = Counter(node.selector for node in nodes)
+        for name, counted in counts.items():
             own = [label for label in counted if len(types[label]) == 1] or list(counted)
             first = min(own, key=lambda label: (-counted[label], label))
             found[name] = (first, *sorted(label for label in own if label != first))

@@ -63,6 +63,7 @@ def read_fleet(
     read: Callable[[Body, Sequence[GpuType]], Parts] | None = None,
     slices: Iterable[Body] = (),
     claims: Iterable[Body] = (),
+    less: Callable[[GpuNode, NodeUse], GpuNode] | None = None,
 ) -> Fleet:
     """Return the fleet at one moment.
 
@@ -74,11 +75,13 @@ def read_fleet(
         read: :func:`read_node`, or what remembers its answers.
         slices: ResourceSlices: GPUs that only DRA publishes are named.
         claims: ResourceClaims: the GPUs that they hold are held, even if a device plugin offers them.
+        less: :func:`without`, or what remembers its answers.
     """
-    nodes, pods, slices, read = tuple(nodes), tuple(pods), tuple(slices), read or read_node
+    nodes, pods, slices, read, less = tuple(nodes), tuple(pods), tuple(slices), read or read_node, less or without
     use = _Use(_use_of(pods), _placeholders(pods), claimed_by_node(claims, slices))
     priced = [repriced(gpu, prices or {}) for gpu in types]
-    seen = [_less(each, use) for node in nodes for each in read(node, priced)]
+    parts = [each for node in nodes for each in read(node, priced)]
+    seen = [less(each, use.of(each)) if isinstance(each, GpuNode) else each for each in parts]
     seen = left_to_dra(seen, {_name(node): _born(node) for node in nodes}, slices)
     hosted = [each for each in seen if isinstance(each, GpuNode)]
     usable, unreachable = _reached_one_way(hosted)
@@ -113,6 +116,18 @@ class _Held(NamedTuple):
     rest: Mapping[str, tuple[int, int, int, Amounts]]
 
 
+class NodeUse(NamedTuple):
+    """What pods and claims hold of one node: GPUs, those that claims hold, the rest, and what only keeps a place.
+
+    ``rest`` is CPU in thousandths, bytes, pods and others; None if no pod is there.
+    """
+
+    held: int
+    claimed: int
+    rest: tuple[int, int, int, Amounts] | None
+    placeholders: tuple[Placeholders, ...]
+
+
 class _Use(NamedTuple):
     """The holdings of all pods, those of pods that only keep a place, by their priority, and those of claims.
 
@@ -122,6 +137,19 @@ class _Use(NamedTuple):
     pods: _Held
     placeholders: Mapping[int, _Held]
     claimed: Mapping[tuple[str, str], int]
+
+    def of(self, part: GpuNode) -> NodeUse:
+        """Return what is held of one node."""
+        account, rest = (part.name, part.resource), self.pods.rest.get(part.name)
+        claimed = self.claimed.get(account, 0)
+        if rest is None:
+            return NodeUse(claimed, claimed, None, ())
+        giving_way = [
+            Placeholders(priority, of.gpus.get(account, 0), *of.rest[part.name])
+            for priority, of in self.placeholders.items()
+            if part.name in of.rest
+        ]
+        return NodeUse(self.pods.gpus.get(account, 0) + claimed, claimed, rest, tuple(giving_way))
 
 
 def _use_of(pods: Sequence[Body]) -> _Held:
@@ -138,21 +166,12 @@ def _placeholders(pods: Iterable[Body]) -> Mapping[int, _Held]:
     return {priority: _use_of(found[priority]) for priority in sorted(found)}
 
 
-def _less(part: GpuNode | IgnoredNode, use: _Use) -> GpuNode | IgnoredNode:
+def without(part: GpuNode, use: NodeUse) -> GpuNode:
     """Return a part of a node without what pods and claims hold of it."""
-    if isinstance(part, IgnoredNode):
+    if use.rest is None and not use.claimed:
         return part
-    account = part.name, part.resource
-    claimed = use.claimed.get(account, 0)
-    if part.name not in use.pods.rest:
-        return replace(part, held=claimed, claimed=claimed) if claimed else part
-    giving_way = tuple(
-        Placeholders(priority, of.gpus.get(account, 0), *of.rest[part.name])
-        for priority, of in use.placeholders.items()
-        if part.name in of.rest
-    )
-    held, free = use.pods.gpus.get(account, 0) + claimed, part.host.less(*use.pods.rest[part.name])
-    return replace(part, held=held, host_free=free, placeholders=giving_way, claimed=claimed)
+    free = part.host if use.rest is None else part.host.less(*use.rest)
+    return replace(part, held=use.held, host_free=free, placeholders=use.placeholders, claimed=use.claimed)
 
 
 def gpus_held(pod: Body, resource: str) -> int:

@@ -98,6 +98,7 @@ class Demand:
         sizes: the same demand in every size, if the deployment declares the load of all replicas together.
         missing: the number of replicas without a pool; negative if there are too many replicas.
         asks: whether a solver has anything to decide. A deployment with zero replicas also asks for a place to hold.
+        awaits: whether replicas that were decided earlier have no node yet.
     """
 
     tenant: Tenant
@@ -113,6 +114,7 @@ class Demand:
     sizes: tuple[Demand, ...] = ()
     missing: int = field(init=False, repr=False, compare=False)
     asks: bool = field(init=False, repr=False, compare=False)
+    awaits: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Find what every pass reads several times of each deployment, and mostly of an unchanged one."""
@@ -120,6 +122,7 @@ class Demand:
         holds_nothing = not self.kept and self.request.replicas == 0
         object.__setattr__(self, "missing", missing)
         object.__setattr__(self, "asks", bool(self.moves or self.outdated or holds_nothing) or missing > 0)
+        object.__setattr__(self, "awaits", any(pool.waiting for pool in self.tenant.pools))
 
     @property
     def request(self) -> Request:
@@ -198,8 +201,9 @@ def with_spot_limits(quotas: Quotas, demands: Iterable[Demand]) -> Quotas:
     """
     limited: dict[str, dict[str, int]] = {}
     for demand in demands:
-        key, least = demand.request.key, demand.request.least_on_demand
+        least = demand.tenant.request.least_on_demand
         if least:
+            key = demand.request.key
             there = sum(pool.replicas for pool in demand.kept if capacity_of(pool.gpu_type) is CapacityType.SPOT)
             most = min(way.request.replicas for way in demand.ways) - least
             limited.setdefault(key.namespace, dict(quotas.get(key.namespace, {})))[spot_account(key.name)] = max(

@@ -134,6 +134,11 @@ class Pool(_AnyPool):
         """The replicas that may leave it: they have found no node, or none where they can run."""
         return self.stranded + self.failing
 
+    @property
+    def waiting(self) -> int:
+        """The replicas that have no node and may still get one."""
+        return max(0, self.replicas - self.bound - self.stranded - self.stuck)
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedPool(_AnyPool):

@@ -36,7 +36,7 @@ def promises_to(tenant: Tenant, fleet: Fleet) -> list[Promise]:
     """Return the promises to replicas of a deployment that were decided earlier and have no node yet."""
     request = tenant.request
     try:
-        return [_promise(request, pool, fleet) for pool in tenant.pools if _waiting(pool)]
+        return [_promise(request, pool, fleet) for pool in tenant.pools if pool.waiting]
     except Exception:  # noqa: BLE001 - the deployment's own turn reports the same error
         return []
 
@@ -45,11 +45,6 @@ def _promise(request: Request, pool: Pool, fleet: Fleet) -> Promise:
     need = need_of_pool(request, pool.gpu_type, pool.split, fleet)
     use = use_of(request, pool.target.resource, pool.split.shape, need)
     return Promise(pool, eligible_nodes(request, fleet, pool.gpu_type), need, request.key.namespace, use)
-
-
-def _waiting(pool: Pool) -> int:
-    """Return the number of replicas that have no node and may still get one."""
-    return max(0, pool.replicas - pool.bound - pool.stranded - pool.stuck)
 
 
 def keep(promises: Iterable[Promise], ledger: Ledger) -> Ledger:
@@ -76,7 +71,7 @@ def _kept(promise: Promise, ledger: Ledger) -> Ledger:
     are kept only within the quota. The quota already counts pods that exist, so only the other pods are charged here.
     """
     pool, nodes, need = promise.pool, promise.nodes, promise.need
-    waiting = _waiting(pool)
+    waiting = pool.waiting
     uncreated = min(waiting, pool.uncreated)
     created = waiting - uncreated
     admitted = room_in(ledger.quota.get(promise.namespace, {}), promise.use)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import groupby
 
 from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.placement.costs import Appraisal
@@ -86,8 +86,9 @@ class Fleetwide:
 
 class _Pass:
     def __init__(self, demands: Sequence[Demand], stock: Stock, solver: Fleetwide) -> None:
-        self.demands, self.stock, self.solver = dict(enumerate(demands)), stock, solver
-        self.asks = [demand.asks for demand in demands]
+        self.all, self.stock, self.solver = demands, stock, solver
+        self.demands = {index: demand for index, demand in enumerate(demands) if demand.asks}
+        """Those that ask for something, by their places among all."""
         self.found: dict[int, tuple[Award, Taken | None]] = {}
         self.appraisal: Appraisal | None = None
         self.least: float | None = None
@@ -102,11 +103,11 @@ class _Pass:
             ledger = self._moves_first(group, ledger)
             parts, ledger = self._shared_out(group, ledger)
             for index in group:
-                if index not in self.found and self.asks[index]:
+                if index not in self.found:
                     ledger = self._turn(index, self.demands[index], parts.get(index, ()), ledger)
         others = Others([award for award, _ in self.found.values()])
         left, before = self.stock.ledger, self.solver.given_nothing()
-        for index, demand in self.demands.items():
+        for index, demand in enumerate(self.all):
             if index not in self.found:
                 yield self._nothing(demand, left, before)
                 continue
@@ -125,22 +126,17 @@ class _Pass:
             self.compared = before, now, before == now
         return self.compared[2]
 
-    def _groups(self) -> list[range]:
+    def _groups(self) -> Iterator[list[int]]:
         """Divide the demands: a group begins with the first priority of which pods found no node, after others wait."""
-        starts, waits = [0], False
-        for index, demand in self.demands.items():
-            if index and self._value(index) != self._value(index - 1) and waits and self._is_stranded(index):
-                starts.append(index)
-            waits = waits or (self.asks[index] and wanted(demand) > 0)
-        return [range(start, end) for start, end in zip(starts, [*starts[1:], len(self.demands)], strict=True)]
-
-    def _is_stranded(self, first: int) -> bool:
-        """Whether a demand of the same priority, from ``first`` on, has pods that found no node."""
-        alike = takewhile(lambda index: self._value(index) == self._value(first), range(first, len(self.demands)))
-        return any(self.demands[index].moves for index in alike)
-
-    def _value(self, index: int) -> int:
-        return self.demands[index].tenant.priority.value
+        group, waits = list[int](), False
+        for _, alike in groupby(self.demands, lambda index: self.demands[index].tenant.priority.value):
+            indexes = list(alike)
+            if waits and any(self.demands[index].moves for index in indexes):
+                yield group
+                group = []
+            group += indexes
+            waits = waits or any(wanted(self.demands[index]) > 0 for index in indexes)
+        yield group
 
     def _moves_first(self, group: Sequence[int], ledger: Ledger) -> Ledger:
         for index in group:
@@ -190,8 +186,7 @@ class _Pass:
         return pose({index: self.demands[index] for index in joining}, self.stock.fleet, ledger)
 
     def _joins(self, index: int) -> bool:
-        demand = self.demands[index]
-        return index not in self.found and self.asks[index] and wanted(demand) > 0
+        return index not in self.found and wanted(self.demands[index]) > 0
 
     def _turn(self, index: int, demand: Demand, parts: Sequence[Part], ledger: Ledger) -> Ledger:
         """Take for one demand from its own parts and from the ledger, and return what is left of it."""

@@ -6,8 +6,8 @@ A deployment that had no replicas for a while and wants some again: it goes back
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from typing import NamedTuple
 
 from plimsoll.domain.cluster.fleet import Fleet, Layout
 from plimsoll.domain.decisions.outcomes import Option
@@ -42,8 +42,7 @@ def back_home(demand: Demand, stock: Stock) -> Demand:
     return replace(demand, options=Options(here)) if has_room else demand
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The decision for one deployment, and the free resources ``before`` it took its share and those ``left`` after."""
 
     tenant: Tenant
@@ -58,7 +57,7 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
     An error in one deployment is not raised: it is written into that deployment's decision.
     """
     ledger, layout = stock.ledger, adviser.memo.last.layout(stock.fleet)
-    demands = [back_home(demand, stock) for demand in demands]
+    demands = [back_home(demand, stock) if demand.asks else demand for demand in demands]
     awards = solve_with_sizes(solver, _open(demands), stock)
     for number, demand in enumerate(demands):
         if demand.settled is not None:
@@ -90,8 +89,10 @@ def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo, layout: Layout) 
     for pool in tenant.pools:
         if pool.leaving or pool.bad_nodes:
             return read_demand(tenant, fleet, memo)
-    find = partial(demand_of, tenant, fleet, memo)
-    return _guarded_demand(tenant, partial(memo.last.recall, tenant.request.key, "demand", (tenant, layout), find))
+    key, basis = tenant.request.key, (tenant, layout)
+    return _guarded_demand(
+        tenant, lambda: memo.last.recall(key, "demand", basis, lambda: demand_of(tenant, fleet, memo))
+    )
 
 
 def _guarded_demand(tenant: Tenant, find: Callable[[], Demand]) -> Demand:
