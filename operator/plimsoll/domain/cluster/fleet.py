@@ -278,15 +278,18 @@ class Fleet:
     @cached_property
     def layout(self) -> Layout:
         """Everything about the fleet except what pods hold. Fleets with equal layouts allow the same placements."""
-        others = (getattr(self, each.name) for each in fields(self) if each.name != "nodes")
-        return (tuple(_what_nodes_offer(node) for node in self.nodes), *others)
+        return (tuple(_what_nodes_offer(node) for node in self.nodes), *self._others)
+
+    @cached_property
+    def _others(self) -> tuple[object, ...]:
+        return tuple(getattr(self, each.name) for each in fields(self) if each.name != "nodes")
 
     def has_layout_of(self, other: Fleet, layout: Layout) -> bool:
         """Whether its layout equals that of another fleet. Nodes that are the same objects need no comparison."""
         both = zip(self.nodes, other.nodes, layout[0], strict=False)  # type: ignore[call-overload] # the nodes of it
         return (
             len(self.nodes) == len(other.nodes)
-            and self.ignored == other.ignored
+            and self._others == other._others
             and all(mine is its or _what_nodes_offer(mine) == offered for mine, its, offered in both)
         )
 
