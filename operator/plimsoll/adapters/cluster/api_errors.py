@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import aiohttp
 
 from plimsoll.domain.errors import PlimsollError, SourceUnavailable
 
@@ -66,6 +70,29 @@ def retry_after_seconds(headers: Mapping[str, Any] | None) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) < len("10000") else None
 
 
+def unreached_words(error: Exception) -> str:
+    """Return why a server gave no answer: what was tried, and the operating system's or the library's reason."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"the certificate of {error.host}:{error.port} is not trusted ({error.certificate_error})"
+        case aiohttp.ClientConnectorDNSError():
+            return f"host {error.host} is not known ({_reason(error.os_error)})"
+        case aiohttp.ClientConnectorError():
+            return f"no connection to {error.host}:{error.port} ({_reason(error.os_error)})"
+        case aiohttp.ServerTimeoutError():
+            return str(error)
+        case TimeoutError():
+            return "no answer in time"
+        case _:
+            return f"{type(error).__name__} {error}".rstrip()
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError) or error.errno is None or error.errno < 0:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
+
+
 T = TypeVar("T")
 
 FIRST_PAUSE_SECONDS = 0.2
@@ -74,11 +101,19 @@ LONGEST_PAUSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Limits on the tries of one request: ``total_seconds`` from the first try to the start of the last one."""
+    """Limits on the tries of one request: ``total_seconds`` from the first try to the start of the last one.
+
+    ``reach_seconds`` is the same for a server that cannot be reached, and the most for opening a connection; None: such
+    a server has the time of all others.
+    """
 
     total_seconds: float = 30.0
     tries: int = 8
+    reach_seconds: float | None = None
 
+
+OF_PEOPLE = Patience(reach_seconds=2.0)
+"""Of a person at a terminal: a wrong address is said at once, and a busy server is waited for."""
 
 IMPATIENT = Patience(total_seconds=0.0, tries=1)
 """One try only: for a request that the caller repeats soon anyway."""
@@ -92,7 +127,9 @@ async def patiently(attempt: Callable[[], Awaitable[T]], patience: Patience) -> 
         SourceUnavailable: the last failure to reach the server.
     """
     loop = asyncio.get_running_loop()
-    end = loop.time() + patience.total_seconds
+    begun = loop.time()
+    end = begun + patience.total_seconds
+    unreached = end if patience.reach_seconds is None else begun + patience.reach_seconds
     for number in range(1, patience.tries + 1):
         try:
             return await attempt()
@@ -104,7 +141,7 @@ async def patiently(attempt: Callable[[], Awaitable[T]], patience: Patience) -> 
                 raise
         except SourceUnavailable:
             pause = _pause(number, None)
-            if number == patience.tries or loop.time() + pause > end:
+            if number == patience.tries or loop.time() + pause > unreached:
                 raise
         await asyncio.sleep(pause)
     raise AssertionError("patience ends with an answer or an error")

@@ -45,6 +45,7 @@ from plimsoll.adapters.cluster.api_errors import (
     patiently,
     retry_after_seconds,
     server_message,
+    unreached_words,
 )
 from plimsoll.adapters.cluster.bearer_access import BearerAccess
 from plimsoll.adapters.cluster.kinds import (
@@ -166,17 +167,24 @@ class Cluster:
         kubeconfig: path; None for the service account of a pod, or the kubeconfig that kubectl would use.
         context: a context of the kubeconfig; None for the current one.
         bearer: a person's token and its API server. Neither a kubeconfig nor a service account is then read.
+        patience: how long one request is tried, unless it has limits of its own.
 
     Attributes:
         fence: called before every write, after its connection is open. Raises :class:`NotLeading` to stop the write.
     """
 
     def __init__(
-        self, kubeconfig: str | None = None, context: str | None = None, *, bearer: BearerAccess | None = None
+        self,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        *,
+        bearer: BearerAccess | None = None,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
     ) -> None:
         self._kubeconfig = kubeconfig
         self._context = context
         self._bearer = bearer
+        self._patience = patience
         self.fence: Callable[[], None] = _always_open
 
     async def __aenter__(self) -> Self:
@@ -492,7 +500,7 @@ class Cluster:
         namespace: str | None = None,
         subresource: str = "",
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
-        patience: Patience = Patience(),  # noqa: B008 - frozen
+        patience: Patience | None = None,
         **options: Any,
     ) -> Manifest:
         path = kind.path(name, namespace, subresource)
@@ -503,7 +511,7 @@ class Cluster:
             async with self._way_of(namespace), self._ways, self._rate:
                 return await self._once(action, method, path, timeout_seconds, options)
 
-        return await patiently(attempt, patience)
+        return await patiently(attempt, patience or self._patience)
 
     async def _once(
         self, action: str, method: str, path: str, timeout_seconds: float, options: Mapping[str, Any]
@@ -542,7 +550,8 @@ class Cluster:
             auth_settings=["BearerToken"],
         )
         # The client would copy each part of the body, to replace its own classes and times. Ours are JSON values.
-        answer = await self._api.call_api(verb, url, headers, body, _request_timeout=timeout_seconds)
+        limits = aiohttp.ClientTimeout(timeout_seconds, sock_connect=self._patience.reach_seconds)
+        answer = await self._api.call_api(verb, url, headers, body, _request_timeout=limits)
         if not answer.response.ok:
             text = (await answer.read()).decode(errors="replace")
             message, pause = server_message(text, answer.reason), retry_after_seconds(answer.headers)
@@ -555,7 +564,7 @@ def _own_errors(action: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise SourceUnavailable(f"{action}: {type(error).__name__} {error}") from error
+        raise SourceUnavailable(f"{action}: {unreached_words(error)}") from error
     except ValueError as error:
         raise SourceUnavailable(f"{action}: the answer is not JSON") from error
 

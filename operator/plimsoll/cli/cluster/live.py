@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kubernetes.aio import config
 
-from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, OF_PEOPLE, ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.adapters.cluster.kubeconfigs import UNREADABLE, NoCluster, check_exists
@@ -53,12 +54,21 @@ class LiveCluster:
     async def ask(self, work: Callable[[Cluster], Awaitable[T]]) -> T:
         """Return what ``work`` finds. Raises :class:`PlimsollError`: the cluster does not answer, or refuses it."""
         try:
-            async with Cluster(self.access.file, self.access.context) as cluster:
+            async with Cluster(self.access.file, self.access.context, patience=OF_PEOPLE) as cluster:
                 return await work(cluster)
         except NoCluster:
             raise
         except SourceUnavailable as error:
             raise SourceUnavailable(f"{error}. {_which(self.access)}") from error
+
+    def check(self) -> None:
+        """Raise :class:`PlimsollError` if the cluster cannot be reached. It may refuse whatever it likes."""
+
+        async def work(cluster: Cluster) -> None:
+            with suppress(ClusterRefused):
+                await cluster.user_name()
+
+        answered(self.ask(work))
 
     def inference_deployment(self, key: ObjectKey) -> Body | None:
         """One InferenceDeployment, or None."""
