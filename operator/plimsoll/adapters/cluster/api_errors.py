@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
-
-import aiohttp
 
 from plimsoll.domain.errors import PlimsollError, SourceUnavailable
 
@@ -68,29 +64,6 @@ def retry_after_seconds(headers: Mapping[str, Any] | None) -> float | None:
     """Return the ``Retry-After`` header in seconds. None if it is missing or a date: the API server sends seconds."""
     text = str((headers or {}).get("Retry-After") or "")
     return float(text) if text.isascii() and text.isdigit() and len(text) < len("10000") else None
-
-
-def unreached_words(error: Exception) -> str:
-    """Return why a server gave no answer: what was tried, and the operating system's or the library's reason."""
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            return f"the certificate of {error.host}:{error.port} is not trusted ({error.certificate_error})"
-        case aiohttp.ClientConnectorDNSError():
-            return f"host {error.host} is not known ({_reason(error.os_error)})"
-        case aiohttp.ClientConnectorError():
-            return f"no connection to {error.host}:{error.port} ({_reason(error.os_error)})"
-        case aiohttp.ServerTimeoutError():
-            return str(error)
-        case TimeoutError():
-            return "no answer in time"
-        case _:
-            return f"{type(error).__name__} {error}".rstrip()
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLError) or error.errno is None or error.errno < 0:
-        return error.strerror or str(error)
-    return os.strerror(error.errno)
 
 
 T = TypeVar("T")

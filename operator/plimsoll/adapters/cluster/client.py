@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,7 +47,6 @@ from plimsoll.adapters.cluster.api_errors import (
     patiently,
     retry_after_seconds,
     server_message,
-    unreached_words,
 )
 from plimsoll.adapters.cluster.bearer_access import BearerAccess
 from plimsoll.adapters.cluster.kinds import (
@@ -564,9 +565,32 @@ def _own_errors(action: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise SourceUnavailable(f"{action}: {unreached_words(error)}") from error
+        raise SourceUnavailable(f"{action}: {_unreached_words(error)}") from error
     except ValueError as error:
         raise SourceUnavailable(f"{action}: the answer is not JSON") from error
+
+
+def _unreached_words(error: Exception) -> str:
+    """Return why a server gave no answer: what was tried, and the operating system's or the library's reason."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"the certificate of {error.host}:{error.port} is not trusted ({error.certificate_error})"
+        case aiohttp.ClientConnectorDNSError():
+            return f"host {error.host} is not known ({_reason(error.os_error)})"
+        case aiohttp.ClientConnectorError():
+            return f"no connection to {error.host}:{error.port} ({_reason(error.os_error)})"
+        case aiohttp.ServerTimeoutError():
+            return str(error)
+        case TimeoutError():
+            return "no answer in time"
+        case _:
+            return f"{type(error).__name__} {error}".rstrip()
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError) or error.errno is None or error.errno < 0:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 def _event(action: str, event: Any) -> tuple[str, Manifest]:
