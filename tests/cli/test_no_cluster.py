@@ -12,6 +12,7 @@ import pytest
 from tests.support.alone import ROOT
 
 COMMANDS = {
+    "acknowledge": ("acknowledge", "llama", "--until", "4h"),
     "approve": ("approve", "llama"),
     "capacity": ("capacity", "Qwen/Qwen3-8B"),
     "console": ("console", "--port", "0"),

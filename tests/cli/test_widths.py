@@ -205,5 +205,17 @@ def test_wrapping_breaks_between_words_alone(width: int) -> None:
 
 
 def test_every_command_with_a_table_is_here() -> None:
-    without = {"approve", "completion", "console", "fleet", "init", "models", "reject", "run", "explain", "top"}
+    without = {
+        "acknowledge",
+        "approve",
+        "completion",
+        "console",
+        "fleet",
+        "init",
+        "models",
+        "reject",
+        "run",
+        "explain",
+        "top",
+    }
     assert {words[0] for words in ANSWERS.values()} | without >= set(COMMANDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,9 +16,15 @@ from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, OF_PEOPLE, Clu
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.adapters.cluster.kubeconfigs import UNREADABLE, NoCluster, check_exists
+from plimsoll.cli.cluster.acknowledging import (
+    FindingAnswer,
+    GivenAcknowledgement,
+    acknowledgement,
+    acknowledgement_body,
+)
 from plimsoll.cli.cluster.answering import GivenAnswer, ProposalAnswer, approval, meant
 from plimsoll.cli.cluster.options import ClusterAccess
-from plimsoll.domain.errors import PlimsollError, SourceUnavailable
+from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import pod_selector
 
@@ -100,6 +107,43 @@ class LiveCluster:
             return GivenAnswer(answer, proposal, key, by)
 
         return answered(self.ask(work))
+
+    def acknowledge(self, answer: FindingAnswer) -> GivenAcknowledgement:
+        """Create a PlacementApproval that acknowledges a finding, in this user's name. Return what was done.
+
+        Raises:
+            InvalidInput: there is no such deployment or finding, or the end cannot be used.
+            PlimsollError: the cluster does not answer, or refuses it.
+        """
+        key = ObjectKey(answer.namespace or default_namespace(self.access.file, self.access.context), answer.deployment)
+
+        async def work(cluster: Cluster) -> GivenAcknowledgement:
+            body = await cluster.get(INFERENCE_DEPLOYMENTS, key)
+            if body is None:
+                raise no_deployment(key)
+            return await put_acknowledgement(cluster, answer, body, time.time())
+
+        return answered(self.ask(work))
+
+
+async def put_acknowledgement(
+    cluster: Cluster, answer: FindingAnswer, body: Mapping[str, Any], now: float
+) -> GivenAcknowledgement:
+    """Create the PlacementApproval that acknowledges a finding in this user's own name. Return what was done.
+
+    Raises:
+        InvalidInput: there is no such finding, or the end cannot be used.
+        PlimsollError: the cluster does not answer, or refuses it.
+    """
+    spec = acknowledgement(answer, body, await cluster.user_name(), now)
+    made = await cluster.create(acknowledgement_body(spec, body))
+    return GivenAcknowledgement(spec, ObjectKey(made["metadata"]["namespace"], made["metadata"]["name"]))
+
+
+def no_deployment(key: ObjectKey) -> InvalidInput:
+    """Return the error about a deployment that does not exist."""
+    fix = f"There is no InferenceDeployment {key}: name another one, or its namespace with -n."
+    return InvalidInput("NAME", key.name, fix)
 
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:

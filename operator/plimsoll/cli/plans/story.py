@@ -25,20 +25,24 @@ from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.status.found_words import found_words
 from plimsoll.status.places import LIMITS, split_of
 from plimsoll.status.reading import record_of, whole_status
-from plimsoll.status.severity import state_of
+from plimsoll.status.severity import state_at
 from plimsoll.status.signs import signs_of
 from plimsoll.status.writing import document_of
 
 
-def print_story(console: Console, body: Mapping[str, Any]) -> None:
-    """Print the state, conditions, estimate, rejections, pools, the engines' reports and the live loop's decision."""
+def print_story(console: Console, body: Mapping[str, Any], now: float) -> None:
+    """Print the state, conditions, estimate, rejections, pools, the engines' reports and the live loop's decision.
+
+    ``now`` is in POSIX seconds.
+    """
     record = record_of(body)
     status = whole_status(record)
     if status.observed_generation != body["metadata"].get("generation"):
         print_lines(console, (_OLD,), "yellow")
     print_lines(console, (f"Warning: {complaint}" for complaint in record.complaints), "yellow")
-    judged = state_of(signs_of(status, body["metadata"]))
+    judged = state_at(signs_of(status, body["metadata"]), now)
     print_lines(console, (f"State: {judged.state} ({judged.severity.name.lower()}).",))
+    print_lines(console, () if judged.known is None else (f"{judged.known.words()}.",), "bold")
     print_lines(
         console, (f"{each.type}={each.status} {each.reason}: {each.message}" for each in status.conditions or ())
     )
