@@ -23,7 +23,6 @@ LONG_PROMPTS = Stream(rate=0.275, prompt=8000, output=200, first_token_seconds=1
 """One and a half times the requests that the performance model lets one replica carry with its promises kept. The times
 are about those that the model predicts."""
 
-_DIAGNOSIS = "custom-columns=DIAGNOSIS:.status.rebalancing.diagnosis,MESSAGE:.status.rebalancing.message"
 _LAST_CHANGE = "custom-columns=REPLICAS:.status.replicasSummary,LAST-CHANGE:.status.rebalancing.lastChange"
 _COMMAND_SECONDS = 60.0
 
@@ -57,7 +56,6 @@ def _load_rises(engines: Engines, story: Story) -> None:
     engines.stream(f"{NAMESPACE}/{NAME}", LONG_PROMPTS)
     story.say(f"{60 * LONG_PROMPTS.rate:.0f} requests a minute come now, with prompts of {LONG_PROMPTS.prompt} tokens")
     story.wait(lambda: _listed(story, "placementproposals"), "a proposal")
-    story.does("get", "infd", NAME, "-o", _DIAGNOSIS)
     story.does("get", "placementproposals")
 
 
@@ -78,7 +76,6 @@ def _somebody_may(control_plane: ControlPlane, story: Story) -> None:
         raise NotInTime(f"lena could not approve the change of {NAME}")
     story.wait(lambda: _outcome(story) == "CarriedOut", "the approval carried out")
     story.wait(lambda: story.status(NAME).get("readyReplicas", 0) > 1, f"a second replica of {NAME}")
-    story.does("get", "placementapprovals")
     story.does("get", "infd", NAME, "-o", _LAST_CHANGE)
 
 

@@ -498,7 +498,12 @@ async def test_an_inbox_that_raises_leaves_the_plan_as_it_is(opened: Open, monke
 
 def _acknowledged(room: ProposalPasses, **more: Any) -> str:
     until = to_rfc3339(room.there.now + 3600)
-    spec: dict[str, Any] = {"finding": "WaitingForGpus", "generation": 1, "until": until, "reason": "a node comes"} | more
+    spec: dict[str, Any] = {
+        "finding": "WaitingForGpus",
+        "generation": 1,
+        "until": until,
+        "reason": "a node comes",
+    } | more
     return room.answer(None, decision="acknowledge", deployment="waits", **spec)
 
 

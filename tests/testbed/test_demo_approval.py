@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import pytest
 import yaml
 
-from testbed import demo_approval
+from testbed import demo, demo_approval
 from testbed.control_plane import ControlPlane
 from testbed.demo_approval import Person, rights_for, somebody_may_not
 from testbed.story import Story
@@ -70,3 +74,20 @@ def test_sam_has_the_role_that_the_documentation_shows() -> None:
     as_sets = [sorted((key, tuple(sorted(value))) for key, value in rule.items()) for rule in role["rules"]]
     assert as_sets == [sorted((key, tuple(sorted(value))) for key, value in rule.items()) for rule in shown["rules"]]
     assert demo_approval.NAME not in str(role)
+
+
+def steps_of(module: ModuleType) -> list[str]:
+    """The headlines that a module of the story prints on its own control plane, in the order of its text."""
+    tree = ast.parse(inspect.getsource(module))
+    functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and "existing" not in each.name]
+    calls = [node for each in functions for node in ast.walk(each) if isinstance(node, ast.Call)]
+    told = [node.args[0] for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "tell"]
+    return [eval(ast.unparse(each), vars(module).copy()) for each in told]  # noqa: S307 - our own constants
+
+
+def test_the_page_about_the_demonstration_has_its_steps() -> None:
+    page = (DOCUMENT.parent / "demo.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```\n(.*?)^```$", page.partition("## What it shows")[2], re.MULTILINE | re.DOTALL)[0]
+    played = steps_of(demo)
+    before, look_around = played[:-1], played[-1]
+    assert shown.splitlines() == [*before, *steps_of(demo_approval), look_around]
