@@ -212,11 +212,18 @@ def _split_of(entry: PlacementStatus | RejectionStatus) -> str:
 
 
 def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) -> None:
-    """Print every other candidate and the reason against it."""
-    print_lines(console, ("Not taken:",), "bold")
-    table = Listing((name("GPU"), figure("TP"), name("REASON"), prose("WHY")))
+    """Print every other candidate and the reason against it.
+
+    Splits of one GPU type with the same reason share a row, which has the words of the first of them.
+    """
+    alike: dict[tuple[str, str], list[RejectionStatus]] = {}
     for each in rejections:
-        table.add(each.gpu_type, _split_of(each), each.reason, each.message)
+        alike.setdefault((each.gpu_type, each.reason), []).append(each)
+    shares = " (of several TP, the first one's figures; -o json has all)" if len(alike) < len(rejections) else ""
+    print_lines(console, (f"Not taken{shares}:",), "bold")
+    table = Listing((name("GPU"), figure("TP"), name("REASON"), prose("WHY")))
+    for (gpu_type, reason), found in alike.items():
+        table.add(gpu_type, ", ".join(map(_split_of, found)), reason, found[0].message)
     print_listing(console, table)
 
 
