@@ -41,7 +41,7 @@ def write(tmp_path: Path) -> Callable[[str], str]:
 def test_a_placed_deployment_leaves_with_zero_and_a_table(run: Run) -> None:
     status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", PRICES)
     assert status == 0
-    figures = r"(1\d|20)\.\d +[23]\d{4} +\d+ ms\? +\d+ ms\? +0\.80"
+    figures = r"(1\d|20)\.\d +[23]\d,\d{3} +[\d,]+ ms\? +\d+ ms\? +0\.80"
     assert re.search(rf"default/llama-8b +yes +l4-24gb +1 +1 +{figures}", shown)
     assert "?: no measurements on GPUs of this class validate the time." in shown
     assert "It fits for sure: expected" in shown

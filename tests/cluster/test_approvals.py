@@ -289,7 +289,7 @@ def test_a_finding_is_acknowledged_with_name_end_and_reason(deployed: Bench, app
 
 
 def test_a_changed_spec_ends_the_acknowledgement_too(deployed: Bench) -> None:
-    deployed.view.patch("neighbour", {"rebalancing": {"windowSeconds": 8}})
+    deployed.view.patch("neighbour", {"rebalancing": {"windowSeconds": 10}})
     deployed.view.wait(lambda: "acknowledged" not in deployed.view.get("neighbour")["status"], "nothing acknowledged")
     states = [
         each["status"]["state"]

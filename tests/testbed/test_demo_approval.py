@@ -6,7 +6,7 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -43,6 +43,17 @@ class FakeStory:
     def tell(self, text: str) -> None:
         """Say nothing."""
 
+    def does(self, *arguments: str) -> None:
+        """Run nothing."""
+
+    def wait(self, question: Callable[[], object], what: str) -> None:
+        """Ask once."""
+        assert question(), what
+
+    def status(self, name: str) -> dict[str, Any]:
+        """A deployment for which a change is proposed."""
+        return {"rebalancing": {"proposalId": "a1"}} if name == demo_approval.NAME else {}
+
     def kubectl(self, *arguments: str) -> str:
         """List the approvals."""
         assert arguments[:2] == ("get", "placementapprovals")
@@ -64,6 +75,21 @@ def test_an_approval_that_is_not_refused_ends_the_story(
 
 def test_a_refused_one_lets_it_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     tried(monkeypatch, 2, 0)
+
+
+def test_lena_names_the_proposal_that_is_made_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the load rises there may be an older one, and the command refuses to choose."""
+    asked: list[tuple[str, ...]] = []
+
+    def runs(_person: Person, _story: Story, *words: str) -> int:
+        asked.append(words)
+        return 2
+
+    story = FakeStory(0)
+    monkeypatch.setattr(Person, "runs", runs)
+    with pytest.raises(NotInTime, match="lena could not approve"):
+        demo_approval.somebody_may(cast("ControlPlane", FakeControlPlane()), cast("Story", story))
+    assert asked[0][:4] == ("approve", demo_approval.NAME, "--proposal", "a1")
 
 
 def test_sam_has_the_role_that_the_documentation_shows() -> None:

@@ -48,7 +48,7 @@ def print_plan(console: Console, outcomes: Sequence[PlannedStatus]) -> None:
             "-" if placement is None else _split_of(placement),
             str(sum(pool.replicas for pool in outcome.status.pools or ())),
             "-" if estimate is None else estimate.gib_per_gpu,
-            "-" if estimate is None else str(estimate.kv_capacity_tokens),
+            "-" if estimate is None else f"{estimate.kv_capacity_tokens:,}",
             *_times(None if placement is None else placement.performance),
             "-" if placement is None else placement.hourly_price or "-",
         )
@@ -63,7 +63,7 @@ def _times(found: PerformanceStatus | None) -> tuple[str, str]:
     if found is None:
         return "-", "-"
     mark = "" if found.validated else "?"
-    return f"{found.ttft_milliseconds} ms{mark}", f"{found.tpot_milliseconds} ms{mark}"
+    return f"{found.ttft_milliseconds:,} ms{mark}", f"{found.tpot_milliseconds:,} ms{mark}"
 
 
 def print_appraisal(console: Console, appraisal: Appraisal | None) -> None:
@@ -178,8 +178,8 @@ def _cache(estimate: EstimateStatus) -> str:
     if not estimate.kv_needed_tokens:
         return NO_CACHE
     return (
-        f"KV cache: {estimate.kv_needed_tokens} tokens needed, {estimate.kv_capacity_tokens} would fit. "
-        f"One more token in all layers with attention takes {estimate.kv_bytes_per_token} bytes of a GPU."
+        f"KV cache: {estimate.kv_needed_tokens:,} tokens needed, {estimate.kv_capacity_tokens:,} would fit. "
+        f"One more token in all layers with attention takes {estimate.kv_bytes_per_token:,} bytes of a GPU."
     )
 
 
