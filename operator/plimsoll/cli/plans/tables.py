@@ -83,8 +83,8 @@ def print_appraisal(console: Console, appraisal: Appraisal | None) -> None:
     print_lines(console, (f"{appraisal.deployments} deployments were decided together. {proof}",))
 
 
-def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
-    """Print the estimate, rejections and remedies of one deployment."""
+def print_details(console: Console, status: InferenceDeploymentStatus, *, in_full: bool = False) -> None:
+    """Print the estimate, rejections and remedies of one deployment; ``in_full`` as for :func:`print_rejections`."""
     if status.estimate is not None:
         print_estimate(console, status.estimate)
     if status.placement is not None:
@@ -92,7 +92,7 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
     if status.size is not None:
         print_lines(console, (size_words(status.size),))
     if status.rejections:
-        print_rejections(console, status.rejections)
+        print_rejections(console, status.rejections, in_full=in_full)
     _print_messages(console, "What would help:", [each.message for each in status.remedies or ()])
     _print_messages(console, "What would make it cheaper:", [each.message for each in status.suggestions or ()])
 
@@ -211,18 +211,18 @@ def _split_of(entry: PlacementStatus | RejectionStatus) -> str:
     return f"{cut} EP" if entry.expert_parallel else cut
 
 
-def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) -> None:
+def print_rejections(console: Console, rejections: Sequence[RejectionStatus], *, in_full: bool = False) -> None:
     """Print every other candidate and the reason against it.
 
-    Splits of one GPU type with the same reason share a row, which has the words of the first of them.
+    If not in full, splits of one GPU type with the same reason share a row with the words of the first of them.
     """
-    alike: dict[tuple[str, str], list[RejectionStatus]] = {}
+    alike: dict[tuple[str, str, str], list[RejectionStatus]] = {}
     for each in rejections:
-        alike.setdefault((each.gpu_type, each.reason), []).append(each)
+        alike.setdefault((each.gpu_type, each.reason, _split_of(each) if in_full else ""), []).append(each)
     shares = " (of several TP, the first one's figures; -o json has all)" if len(alike) < len(rejections) else ""
     print_lines(console, (f"Not taken{shares}:",), "bold")
     table = Listing((name("GPU"), figure("TP"), name("REASON"), prose("WHY")))
-    for (gpu_type, reason), found in alike.items():
+    for (gpu_type, reason, _), found in alike.items():
         table.add(gpu_type, ", ".join(map(_split_of, found)), reason, found[0].message)
     print_listing(console, table)
 
