@@ -106,7 +106,7 @@ def test_a_finding_has_a_word_if_an_alert_is_about_it(signs: Signs, finding: str
         pytest.param({"outcome": "Acknowledged"}, FULL, (KNOWN,), "Acknowledged", "", id="hidden, and it holds"),
         pytest.param({"outcome": "Acknowledged"}, replace(WAITS, serves=False), (KNOWN,), "Stale", "WaitingForGpus got",
                      id="worse"),
-        pytest.param({"outcome": "Acknowledged"}, WAITS, (), "Stale", "WaitingForGpus got worse", id="it was worse"),
+        pytest.param({"outcome": "Acknowledged"}, WAITS, (), "Stale", "WaitingForGpus counts again", id="it was worse"),
     ],
 )  # fmt: skip
 def test_each_is_answered_with_what_to_write_instead(

@@ -135,7 +135,8 @@ def _answer(
         words = f"It was for generation {asked.generation} of the spec, which is {generation} now."
         return AcknowledgementAnswer(asked, outcome.STALE, words)
     if kept is None and asked.outcome:
-        return AcknowledgementAnswer(asked, outcome.STALE, f"{asked.finding} got worse, so it counts again.")
+        words = f"{asked.finding} counts again: it got worse, or the status has lost its entry."
+        return AcknowledgementAnswer(asked, outcome.STALE, words)
     if kept is None and (fault := finding_fault(asked.finding, judged)):
         return AcknowledgementAnswer(asked, outcome.REFUSED, f"spec.finding: {fault}.")
     if kept is not None and not kept.holds(judged, generation, now):
