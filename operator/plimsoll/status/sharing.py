@@ -14,7 +14,10 @@ Digest = Callable[[object], str]
 _FIELDS = frozenset(field.alias or name for name, field in InferenceDeploymentStatus.model_fields.items()) - {
     "selector",
     "url",
+    "acknowledged",
 }
+"""All fields but those that name objects and people and decide nothing."""
+
 _CONDITION = ("type", "status", "reason", "observedGeneration", "lastTransitionTime")
 _SENTENCES = ("rejections", "rejectionsOmitted", "remedies", "suggestions", "proposals")
 """Fields with sentences that may name other objects. A decision writes them anew."""
