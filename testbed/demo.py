@@ -98,9 +98,7 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
             story,
             console,
             (
-                "kubectl get infd -o wide",
-                "kubectl describe infd llama-70b",
-                "kubectl get placementproposals,placementapprovals -o wide",
+                "kubectl get infd,placementproposals,placementapprovals",
                 f"{PLIMSOLL} explain too-big",
                 f"{PLIMSOLL} plan -f examples/13-total-load/deployment.yaml",
             ),
@@ -160,8 +158,6 @@ def _add_pressure(engines: Engines, story: Story) -> None:
     story.wait(lambda: story.status(name).get("readyReplicas", 0) > 1, f"a second replica of {name}")
     live = story.status(name)["rebalancing"]
     story.say(f"-> {live['lastChange']}")
-    story.show("get", "infd", "-o", f"custom-columns={COLUMNS}")
-    story.show("get", "pods", "-o", "wide")
 
 
 def _look_around(cluster: Cluster, story: Story, console: Console, commands: tuple[str, ...]) -> None:

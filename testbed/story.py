@@ -82,11 +82,10 @@ class Story:
         wait_until(lambda: bool(question()), STEP_SECONDS, what)
 
     def wait_serving(self, name: str) -> None:
-        """Until every replica serves; then say where and why there."""
+        """Until every replica serves; then say where, at which price, and what a GPU needs there."""
         self.wait(lambda: self.condition(name, "Ready").get("status") == "True", f"{name} serving")
         status = self.status(name)
-        placement = status["placement"]
-        self.say(
-            f"-> {placement['gpuType']}, tensor parallel {placement['tensorParallel']}, ${placement['hourlyPrice']}/h"
-        )
-        self.say(f"   {self.condition(name, 'Planned')['message']}")
+        placement, estimate = status["placement"], status["estimate"]
+        place = f"{placement['gpuType']}, tensor parallel {placement['tensorParallel']}, ${placement['hourlyPrice']}/h"
+        may = f"{estimate['budgetBytes'] / 2**30:.1f}"
+        self.say(f"-> {place}: {estimate['gibPerGpu']} GiB of the {may} that the engine may use of each GPU")

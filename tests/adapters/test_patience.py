@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import socket
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from plimsoll.adapters.cluster.api_errors import IMPATIENT, ClusterRefused, Patience, patiently, retry_after_seconds
+from plimsoll.adapters.cluster.api_errors import (
+    IMPATIENT,
+    OF_PEOPLE,
+    ClusterRefused,
+    Patience,
+    patiently,
+    retry_after_seconds,
+)
+from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.domain.errors import SourceUnavailable
 from tests.support.tables import every_case
 
@@ -17,7 +32,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         made.append(seconds)
 
-    monkeypatch.setattr("plimsoll.adapters.cluster.api_errors.asyncio.sleep", sleep)
+    shortened = SimpleNamespace(sleep=sleep, get_running_loop=lambda: SimpleNamespace(time=lambda: 1000.0 + sum(made)))
+    monkeypatch.setattr("plimsoll.adapters.cluster.api_errors.asyncio", shortened)
     return made
 
 
@@ -83,6 +99,53 @@ async def test_the_impatient_ask_once() -> None:
     with pytest.raises(SourceUnavailable):
         await patiently(server, IMPATIENT)
     assert server.asked == 1
+
+
+@pytest.mark.parametrize(("patience", "least", "most"), [(OF_PEOPLE, 0, 2), (Patience(), 10, 30)])
+async def test_a_person_learns_at_once_that_a_server_cannot_be_reached(
+    patience: Patience, least: float, most: float, pauses: list[float]
+) -> None:
+    """The operator goes on for half a minute, and so does a person's command at a server that is only busy."""
+    with pytest.raises(SourceUnavailable):
+        await patiently(Server(*(SourceUnavailable("down") for _ in range(50))), patience)
+    assert least <= sum(pauses) <= most
+    server = Server(refusal(429, 1.0), refusal(503, 1.0), refusal(503, 1.0), refusal(504, 1.0))
+    assert await patiently(server, patience) == "done"
+
+
+async def test_why_a_server_cannot_be_reached_is_said_in_words(tmp_path: Path) -> None:
+    """Nobody listens, no such host, something other than TLS, and a server that accepts and never greets."""
+
+    async def said(server: str) -> str:
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+        }
+        file = tmp_path / "config"
+        file.write_text(json.dumps(document), encoding="utf-8")
+        with pytest.raises(SourceUnavailable) as error:
+            async with Cluster(str(file), patience=Patience(tries=1, reach_seconds=0.2)) as cluster:
+                await cluster.user_name()
+        return str(error.value).removeprefix("ask for the own user name: ")
+
+    async def no_tls(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 no\r\n\r\n")
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    assert await said("https://127.0.0.1:1") == "no connection to 127.0.0.1:1 (Connection refused)"
+    assert (await said("https://no-such-host.invalid:1")).startswith("host no-such-host.invalid is not known (")
+    async with await asyncio.start_server(no_tls, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        assert (await said(f"https://127.0.0.1:{port}")).startswith(f"no connection to 127.0.0.1:{port} ([SSL")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        assert (await said(f"https://127.0.0.1:{port}")).startswith("Connection timeout to host")
 
 
 @every_case(

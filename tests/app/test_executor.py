@@ -365,6 +365,21 @@ async def test_an_event_is_recorded_once_and_again_when_it_says_something_new(
     assert len(set(cluster.calls)) == 2
 
 
+async def test_a_finding_that_comes_and_goes_has_one_event_in_its_pause(
+    executor: Executor, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its message has figures, which are others each time; after a restart the API server knows the name."""
+    for at, share in ((36_000, 91), (36_500, 97), (39_599, 99)):
+        monkeypatch.setattr(time, "time", lambda at=at: float(at))
+        again = Executor(cast("Cluster", cluster), executor.store)
+        await again.tell(OWNER, [Note("KvBound", f"{share} % of the KV cache is in use.", pause_seconds=3600)])
+    assert len(set(cluster.calls)) == 1
+    monkeypatch.setattr(time, "time", lambda: 39_600.0)
+    await executor.tell(OWNER, [Note("KvBound", "92 % of the KV cache is in use.", pause_seconds=3600)])
+    await executor.tell(OWNER, [Note("QueueBound", "9 requests wait.", pause_seconds=3600)])
+    assert len(set(cluster.calls)) == 3
+
+
 async def test_an_events_name_follows_from_its_content(executor: Executor, cluster: FakeCluster) -> None:
     note = Note(EventReason.PLACEMENT_DECIDED, "1 replica on an L4.")
     await executor.tell(OWNER, [note])

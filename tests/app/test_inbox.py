@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, NotLeading
+from plimsoll.adapters.series import OF_STATES
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalStatus, ProposalContent
 from plimsoll.app.plan.inbox import MOST_ORPHANS, ProposalInbox
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED
 from tests.support.live_passes import AUTO, EASY, L4, L40S, PRESSURE, Open, live_part, pools
 from tests.support.proposal_passes import ProposalPasses
@@ -489,3 +491,59 @@ async def test_an_inbox_that_raises_leaves_the_plan_as_it_is(opened: Open, monke
     case = (await room.turn())["asks"]
     assert (case.outcome.is_faulty, pools(case)) == (False, {(L40S, "Active"): 1})
     assert live_part(case)["proposal"].startswith("Set spec.replicas to 2. ")
+
+
+# -- findings ----------------------------------------------------------------------------------------------------------
+
+
+def _acknowledged(room: ProposalPasses, **more: Any) -> str:
+    until = to_rfc3339(room.there.now + 3600)
+    spec: dict[str, Any] = {
+        "finding": "WaitingForGpus",
+        "generation": 1,
+        "until": until,
+        "reason": "a node comes",
+    } | more
+    return room.answer(None, decision="acknowledge", deployment="waits", **spec)
+
+
+async def _waiting(opened: Open) -> ProposalPasses:
+    there = opened(l4=1)
+    there.put("waits", L4, rebalancing=AUTO, replicas=2)
+    room = ProposalPasses.open(there)
+    await there.settle()
+    return room
+
+
+async def test_a_finding_rests_with_name_and_end_and_counts_again_without_its_approval(opened: Open) -> None:
+    room = await _waiting(opened)
+    name = _acknowledged(room)
+    case = (await room.turn())["waits"]
+    assert case.new_status is not None
+    [shown] = case.new_status["acknowledged"]
+    assert (shown["finding"], shown["by"], shown["reason"]) == ("WaitingForGpus", "alex", "a node comes")
+    assert room.outcome(name) == "Acknowledged"
+    assert case.judged is not None
+    assert case.judged.known is not None
+    values = {each.name: each.values(case.judged) for each in OF_STATES}
+    assert values["plimsoll_deployment_acknowledged_until_seconds"] == {
+        ("WaitingForGpus", "alex"): case.judged.known.until
+    }
+    written = len(room.box.calls)
+    again = (await room.turn())["waits"]
+    assert (again.new_status, len(room.box.calls)) == (case.new_status, written), "it is written once"
+    known = room.there.store.get(APPROVALS, ObjectKey("ns", name))
+    assert known is not None
+    room.there.store.observe(APPROVALS, "DELETED", known)
+    assert "acknowledged" not in (room.there.make()["waits"].new_status or {})
+
+
+async def test_a_finding_counts_again_at_its_end_and_a_wrong_word_is_refused(opened: Open) -> None:
+    room = await _waiting(opened)
+    wrong, name = _acknowledged(room, finding="NoGpuFits"), _acknowledged(room)
+    await room.turn()
+    assert (room.outcome(wrong), room.outcome(name)) == ("Refused", "Acknowledged")
+    assert room.message_of(wrong).startswith("spec.finding: NoGpuFits is not what is wrong. Write WaitingForGpus: ")
+    room.there.now += 3600
+    assert "acknowledged" not in ((await room.turn())["waits"].new_status or {})
+    assert room.outcome(name) == "Expired"

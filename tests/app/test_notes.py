@@ -86,6 +86,19 @@ def test_a_placement_that_becomes_impossible_is_announced_once(what_is_wrong: di
     assert notes_of(case_of(case.outcome.decision, BLOCKED)) == []
 
 
+@pytest.mark.parametrize("kind", ["Troubled", "Stalled"])
+def test_a_finding_is_a_warning_when_it_begins_and_when_its_reason_changes(kind: str) -> None:
+    """Each status has it as long as it lasts: the events are about what has changed."""
+    finding = {"type": kind, "reason": "KvBound", "status": "True", "message": "Full. What helps: more."}
+    runs, said = (pool(H100, replicas=2),), Note("KvBound", "Full. What helps: more.", warning=True, pause_seconds=3600)
+
+    def notes(*earlier: dict[str, str]) -> list[Note]:
+        return notes_of(replace(case_of(PLACED, *earlier, pools=runs), new_status={"conditions": [finding]}))
+
+    assert notes() == notes({**BLOCKED, **finding, "reason": "QueueBound"}) == [said]
+    assert notes({**BLOCKED, **finding, "message": "Fuller."}) == []
+
+
 @pytest.mark.parametrize("permanent", [True, False])
 def test_only_a_problem_that_does_not_end_by_itself_is_an_event(permanent: bool) -> None:  # noqa: FBT001
     case = case_of(PLACED, problem=DeploymentProblem(ConditionReason.INVALID_SPEC, "spec.model", permanent=permanent))
@@ -101,6 +114,6 @@ def test_a_change_of_the_live_loop_is_an_event_of_its_own_with_its_sentence(chan
     standing = SimpleNamespace(last_change="03:00: one replica more")
     acted = cast("LoopTurn", SimpleNamespace(acted=True, decision=decision, standing=standing))
     [note] = notes_of(case_of(PLACED, pools=runs, turn=acted))
-    assert (note.reason.value, note.message) == (f"Rebalanced{change.__name__}", "03:00: one replica more")
+    assert (note.reason, note.message) == (f"Rebalanced{change.__name__}", "03:00: one replica more")
     offered = cast("LoopTurn", SimpleNamespace(acted=False, decision=decision, standing=standing))
     assert notes_of(case_of(PLACED, pools=runs, turn=offered)) == []

@@ -174,7 +174,7 @@ async def test_a_change_that_does_not_come_up_is_taken_back_and_remembered(opene
     flags = f"--max-num-seqs {limit(case)}, --max-num-batched-tokens {failed['batchedTokens']}"
     assert f"A change of l4-24gb x 1 to {flags} was taken back at " in planned(back)
     assert (available(back)["status"], available(back)["reason"]) == ("True", "RollingOut")
-    notes = {note.reason.value: note for note in notes_of(back)}
+    notes = {note.reason: note for note in notes_of(back)}
     assert notes["RetuneRolledBack"].warning
     assert "RuntimeError: no such file" in notes["RetuneRolledBack"].message
 

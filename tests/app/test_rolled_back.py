@@ -117,7 +117,7 @@ async def test_a_move_that_does_not_come_up_is_taken_back_and_remembered(opened:
     assert from_rfc3339(failed["until"]) == int(there.now) + FIRST_PAUSE_SECONDS
     assert "A move to l40s-48gb x 1 was taken back at " in planned(case)
     assert "(EngineCrashed: RuntimeError: no such file)" in planned(case)
-    notes = {note.reason.value: note for note in notes_of(case)}
+    notes = {note.reason: note for note in notes_of(case)}
     assert notes["MoveRolledBack"].warning
     assert "The replicas stay on l4-24gb-tp1." in notes["MoveRolledBack"].message
     workloads = [each["metadata"]["name"] for each in case.manifests if each["kind"] == "Deployment"]

@@ -31,6 +31,7 @@ PAGES = (
     "/deployments",
     "/deployments?sort=-price",
     *(f"{_OF}/{name}" for name in long_names.NAMES),
+    f"{_OF}/{long_names.UNPLACED}/acknowledge",
     f"/proposals/{long_names.NAMESPACE}/{long_names.PROPOSAL}",
     f"/proposals/{long_names.NAMESPACE}/{long_names.UNPLACED}-000000000000",
     "/changes",

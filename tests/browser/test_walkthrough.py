@@ -100,7 +100,7 @@ def test_who_is_over_its_line_is_on_the_start_page(console: ConsoleProcess, tab_
     expect(tab.page.locator(".cards li", has_text="over / near the load line")).to_contain_text("1")
     item = group(tab, "Over the load line").locator("li.item")
     expect(item).to_have_count(1)
-    expect(item.get_by_role("link", name=f"{TEAM_A}/forced")).to_be_visible()
+    expect(item.get_by_role("link", name=f"{TEAM_A}/forced", exact=True)).to_be_visible()
     expect(item).to_contain_text("GiB over")
     tab.go("/fleet")
     expect(tab.page.locator("li.node", has_text="h100-0")).to_contain_text("GiB over the line")
@@ -110,7 +110,7 @@ def test_why_something_is_not_placed_is_on_the_start_page_with_what_helps(
     console: ConsoleProcess, tab_of: OpenTab
 ) -> None:
     item = group(start(console, tab_of), "Down").locator("li.item")
-    expect(item.get_by_role("link", name=f"{TEAM_A}/too-big")).to_be_visible()
+    expect(item.get_by_role("link", name=f"{TEAM_A}/too-big", exact=True)).to_be_visible()
     expect(item).to_contain_text("the load needs 8388608")
     expect(item).to_contain_text("lower spec.contextLength from 131072 to")
 

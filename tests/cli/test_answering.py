@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
@@ -16,6 +17,8 @@ from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec
 from plimsoll.cli.cluster import live
 from plimsoll.cli.main import cli
 from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import from_rfc3339
 
 FIRST, SECOND = "4f0c8a1d92be", "91b27c03aa54"
 
@@ -44,6 +47,7 @@ class FakeCluster:
     refusals: dict[str, ClusterRefused] = field(default_factory=dict)
     created: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str | None, str | None]] = field(default_factory=list)
+    deployments: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,6 +60,10 @@ class FakeCluster:
         self.asked.append((labels, namespace))
         self._refuse("list")
         return Listing(self.proposals)
+
+    async def get(self, kind: ObjectKind, key: ObjectKey) -> dict[str, Any] | None:
+        assert (kind.kind, key.namespace) == ("InferenceDeployment", "ml")
+        return self.deployments.get(key.name)
 
     async def user_name(self) -> str:
         return "alex"
@@ -73,7 +81,7 @@ class FakeCluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster([proposal(FIRST)])
-    monkeypatch.setattr(live, "Cluster", lambda *_: cast("Cluster", fake))
+    monkeypatch.setattr(live, "Cluster", lambda *_, **__: cast("Cluster", fake))
     monkeypatch.setattr(live, "default_namespace", lambda *_: "ml")
     return fake
 
@@ -186,3 +194,71 @@ def test_an_answer_of_the_cluster_is_returned_and_never_formatted() -> None:
         assert live.answered(ask()).formatted == 0
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+# -- findings ----------------------------------------------------------------------------------------------------------
+
+NOW = from_rfc3339("2026-01-30T08:00:00Z") or 0.0
+
+
+def _in_trouble(*conditions: dict[str, str]) -> dict[str, Any]:
+    head = {"name": "chat", "namespace": "ml", "uid": "uid-chat", "generation": 3}
+    since = {"message": "m", "lastTransitionTime": "2026-01-30T07:00:00Z"}
+    return {"metadata": head, "status": {"conditions": [since | each for each in conditions]}}
+
+
+WAITS = {"type": "Ready", "status": "False", "reason": "WaitingForGpus"}
+SERVES = {"type": "Ready", "status": "True", "reason": "Serving"}
+
+
+@pytest.fixture
+def waiting(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    cluster.deployments = {"chat": _in_trouble(WAITS), "fine": _in_trouble(SERVES)}
+    monkeypatch.setattr("plimsoll.cli.cluster.live.time.time", lambda: NOW)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("until", "end"),
+    [("30m", "2026-01-30T08:30:00Z"), ("4h", "2026-01-30T12:00:00Z"), ("30d", "2026-03-01T08:00:00Z"),
+     ("2026-02-01T00:00:00Z", "2026-02-01T00:00:00Z")],
+)  # fmt: skip
+def test_what_is_wrong_is_acknowledged_in_the_own_name(waiting: FakeCluster, until: str, end: str) -> None:
+    said = run("acknowledge", "chat", "--until", until, "--reason", "a node comes").output
+    [made] = waiting.created
+    assert made["spec"] == {
+        "deployment": "chat", "decision": "acknowledge", "finding": "WaitingForGpus", "generation": 3, "until": end,
+        "by": "alex", "reason": "a node comes",
+    }  # fmt: skip
+    PlacementApprovalSpec.model_validate(made["spec"], strict=False, by_alias=True, by_name=False)
+    assert [each["uid"] for each in made["metadata"]["ownerReferences"]] == ["uid-chat"]
+    assert said == (
+        f"alex acknowledged WaitingForGpus of chat until {end}.\n"
+        "To see the outcome: kubectl get placementapprovals chat-x7k2p -n ml -o wide\n"
+        "To end it: kubectl delete placementapprovals chat-x7k2p -n ml\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("chat", "--until", "soon"), "--until: 'soon' cannot be used. Write how long (30m, 4h or 3d) or a time ("),
+        (("chat", "--until", "2026-01-29T08:00:00Z"), "--until: '2026-01-29T08:00:00Z' cannot be used. 2026-01-29T08:"),
+        (("chat", "--until", "31d"), "2026-03-02T08:00:00Z is more than 30 days ahead. Write a time before 2026-03-01"),
+        (("chat", "--until", "4h", "--finding", "NoGpuFits"),
+         "NoGpuFits is not what is wrong. Write WaitingForGpus: its state is waits for GPUs."),
+        (("fine", "--until", "4h"), "NAME: 'fine' cannot be used. The state is serving, so there is nothing to ack"),
+        (("gone", "--until", "4h"), "NAME: 'gone' cannot be used. There is no InferenceDeployment ml/gone: name "),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_acknowledged_is_refused_with_field_value_and_fix(
+    waiting: FakeCluster, words: tuple[str, ...], said: str
+) -> None:
+    assert said in refused("acknowledge", *words)
+    assert waiting.created == []
+
+
+def test_an_acknowledgement_is_data_as_well(waiting: FakeCluster) -> None:
+    found = json.loads(run("acknowledge", "chat", "--until", "4h", "-o", "json").output)
+    assert (found["formatVersion"], found["finding"], found["approval"]) == (1, "WaitingForGpus", "chat-x7k2p")
+    assert waiting.created

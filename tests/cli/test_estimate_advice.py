@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.answers.advice import MOST_TIMES, Advice, advice, advice_sentence
 from plimsoll.cli.answers.rows import AnswerRow, Standing, rows_of
 from plimsoll.cli.changes.changes import LEAST_CONTEXT, fewer_features, other_engines
@@ -17,7 +18,6 @@ from plimsoll.cli.later import manifest_question
 from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.types import answers
-from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS
 from plimsoll.domain.decisions.outcomes import Rejection
 from plimsoll.domain.units import GIB
 from plimsoll.placement.options.feasibility import hourly_price
@@ -47,6 +47,22 @@ def table_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, 
     return Ran(capsys, [*words, "-o", "json"]).answers()
 
 
+PRODUCTS_OF_DESKS = ("NVIDIA-RTX-", "NVIDIA-GeForce-", "NVIDIA-GB10", "Jetson-", "AMD_Radeon_")
+
+IN_SERVERS = (
+    "a100-sxm-80gb", "l40s-48gb", "l4-24gb", "h100-sxm-80gb", "h200-sxm-141gb", "b200-sxm-180gb", "mi300x-192gb",
+    "rtx-pro-6000-bse-96gb", "rtx-pro-4500-32gb",
+)  # fmt: skip
+"""Types that clouds rent."""
+
+NOT_FOR_SERVERS = {
+    gpu.name
+    for gpu in load_gpu_types()
+    if any(label.startswith(PRODUCTS_OF_DESKS) for label in gpu.product_labels)
+    and not (gpu.is_slice or gpu.name in IN_SERVERS)
+}
+"""Those for workstations, games and devices, by the product names that drivers report."""
+
 OWNED = ("h200-sxm-141gb", "rtx-4090-24gb", "h20-141gb")
 """One that is dear, one of a family for games, and one that has no price."""
 
@@ -65,7 +81,7 @@ def test_what_fits_is_first_and_of_it_what_one_has_or_can_get(model: str, owned:
         row.gpu.name for row in fitting if row.gpu.name in owned
     }
     for row in fitting:
-        if row.gpu.family in RARE_IN_SERVERS and row.gpu.name not in owned:
+        if row.gpu.name in NOT_FOR_SERVERS and row.gpu.name not in owned:
             assert row.standing in (Standing.RARE, Standing.UNPRICED)
     for standing in Standing:
         of_standing = [row for row in fitting if row.standing is standing]
@@ -88,12 +104,17 @@ def test_what_fits_is_first_and_of_it_what_one_has_or_can_get(model: str, owned:
     assert rejected == [row.gpu.name for row in found[len(found) - len(rejected) :]] == sorted(rejected)
 
 
-def test_cards_of_servers_stand_before_those_for_games_and_for_devices() -> None:
-    """Those that clouds rent: an estimate that begins with a gaming card helps nobody with a cluster."""
+def test_cards_of_servers_stand_before_all_others() -> None:
+    """Those that clouds rent: an estimate that begins with a card for a desk helps nobody with a cluster."""
     names = [row.gpu.name for row in rows(QWEN) if row.fit != "No"]
-    common = ("a100-sxm-80gb", "l40s-48gb", "h100-sxm-80gb", "h200-sxm-141gb", "b200-sxm-180gb", "mi300x-192gb")
-    rare = [name for name in names if name.startswith(("rtx-30", "rtx-40", "rtx-50", "jetson")) and "ada" not in name]
-    assert max(map(names.index, common)) < min(map(names.index, rare))
+    assert names[0] not in NOT_FOR_SERVERS
+    assert max(map(names.index, IN_SERVERS)) < min(names.index(each) for each in NOT_FOR_SERVERS if each in names)
+
+
+def test_every_type_is_of_one_kind() -> None:
+    """A card of a line for workstations that its maker also sells for servers is one of these."""
+    assert {gpu.name for gpu in load_gpu_types() if not (gpu.is_for_servers or gpu.is_slice)} == NOT_FOR_SERVERS
+    assert all(gpu.is_for_servers for gpu in load_gpu_types() if gpu.name in IN_SERVERS)
 
 
 def test_the_advice_begins_with_what_the_cluster_has() -> None:
@@ -125,7 +146,7 @@ def test_the_advice_is_the_least_of_what_may_be_advised(model: str) -> None:
     priced = [row for row in found if row.fit != "No" and row.price is not None]
     sure = [row for row in priced if row.fit == "Sure"] or priced
     assert advised[Advice.CHEAPEST].price == min(row.price for row in sure if row.price is not None)
-    usual = [row for row in sure if row.gpu.family not in RARE_IN_SERVERS]
+    usual = [row for row in sure if row.gpu.name not in NOT_FOR_SERVERS]
     first = advised.get(Advice.CHEAPEST_IN_SERVERS, advised[Advice.CHEAPEST])
     least = min(row.price for row in usual if row.price is not None)
     assert first.price == least
@@ -354,6 +375,6 @@ def test_a_gpu_that_no_change_helps_gets_another_one_with_its_price(capsys: pyte
 def test_a_split_that_cannot_be_gets_one_that_can(capsys: pytest.CaptureFixture[str], split: tuple[str, ...]) -> None:
     refused = one(capsys, QWEN, "--gpu", "l4", *split)
     assert refused["fit"] == "No"
-    assert [each["options"] for each in refused["remedies"]] == ["--tp 2", "--gpu rtx-a6000-48gb"]
+    assert [each["options"] for each in refused["remedies"]] == ["--tp 2", "--gpu a40-48gb"]
     slice_ = one(capsys, QWEN, "--gpu", "a100-sxm-80gb-mig-1g.10gb", *split)
     assert all("--tp 1" in each["options"] or "--gpu" in each["options"] for each in slice_["remedies"])

@@ -12,6 +12,7 @@ import pytest
 from tests.support.alone import ROOT
 
 COMMANDS = {
+    "acknowledge": ("acknowledge", "llama", "--until", "4h"),
     "approve": ("approve", "llama"),
     "capacity": ("capacity", "Qwen/Qwen3-8B"),
     "console": ("console", "--port", "0"),
@@ -52,6 +53,16 @@ def test_without_a_kubeconfig_it_is_one_sentence(name: str, tmp_path: Path) -> N
         f"error: No cluster: there is no kubeconfig {missing}, and this process is in no pod. Set KUBECONFIG to the "
         "kubeconfig of a cluster.\n"
     )
+
+
+@pytest.mark.parametrize("name", ["console", "explain", "top"])
+def test_a_cluster_that_cannot_be_reached_is_one_sentence(name: str, tmp_path: Path) -> None:
+    """Also of a command that would go on asking: a page or a picture that stays empty says nothing."""
+    file = tmp_path / "config"
+    file.write_text(f"{KUBECONFIG}current-context: here\n", encoding="utf-8")
+    status, out, said = ran(COMMANDS[name], file)
+    assert (status, out, len(said.splitlines())) == (2, "", 1)
+    assert "no connection to 127.0.0.1:1 (Connection refused). It was asked with kubeconfig" in said
 
 
 @pytest.mark.parametrize("name", ["explain", "run"])

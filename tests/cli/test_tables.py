@@ -87,14 +87,15 @@ def test_what_an_estimate_does_not_have_is_left_out_or_follows_from_the_rest() -
 def test_details_name_warnings_rejections_and_remedies() -> None:
     console = Console(file=io.StringIO(), width=120)
     stages = {**GOOD["rejections"][0], "pipelineParallel": 2}
-    print_details(console, whole_status(read({**GOOD, "rejections": [GOOD["rejections"][0], stages]})))
+    large = {**GOOD["rejections"][0], "tensorParallel": 4, "reason": "NodeTooSmall"}
+    print_details(console, whole_status(read({**GOOD, "rejections": [GOOD["rejections"][0], large, stages]})))
     lines = lines_of(console)
     assert "Warning: careful" in lines
     assert lines[-8:] == [
-        "Not taken:",
+        "Not taken (of several TP, the first one's figures; -o json has all):",
         "GPU TP REASON WHY",
-        "l4-24gb 1 TooLittleVram no",
-        "l4-24gb 1 x PP2 TooLittleVram no",
+        "l4-24gb 1, 1 x PP2 TooLittleVram no",
+        "l4-24gb 4 NodeTooSmall no",
         "What would help:",
         "- yes",
         "What would make it cheaper:",

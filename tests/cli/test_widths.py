@@ -206,6 +206,7 @@ def test_wrapping_breaks_between_words_alone(width: int) -> None:
 
 def test_every_command_with_a_table_is_here() -> None:
     without = {
+        "acknowledge",
         "approve",
         "completion",
         "console",

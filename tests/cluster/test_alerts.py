@@ -71,8 +71,14 @@ FAULTY = {
 """Stories in which each alert fires."""
 
 HONEST = {
-    "PlimsollDeploymentDown": {"reads the model": Story(Scene(problem=ConditionReason.RESOLVING_MODEL), 5)},
-    "PlimsollDeploymentInTrouble": {"a short one": Story(Scene(trouble=LiveTrouble.PROMISE_MISSED), 5)},
+    "PlimsollDeploymentDown": {
+        "reads the model": Story(Scene(problem=ConditionReason.RESOLVING_MODEL), 5),
+        "somebody knows": Story(Scene(problem=ConditionReason.INVALID_SPEC, acknowledged=True)),
+    },
+    "PlimsollDeploymentInTrouble": {
+        "a short one": Story(Scene(trouble=LiveTrouble.PROMISE_MISSED), 5),
+        "somebody knows": Story(Scene(trouble=LiveTrouble.PROMISE_MISSED, acknowledged=True)),
+    },
     "PlimsollDeploymentWaits": {"for 10 minutes": Story(Scene(missing=1), 10)},
     "PlimsollDeploymentStartsLong": {"20 minutes": Story(Scene(starts=True), 20)},
     "PlimsollDeploymentOverLine": {"a short time": Story(Scene(is_over=True), 10)},

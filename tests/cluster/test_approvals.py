@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -50,12 +51,12 @@ def deployed(bench: Bench) -> Bench:
 
 @pytest.fixture(scope="module")
 def approver(deployed: Bench) -> Person:
-    """May create approvals, read proposals and approve, and nothing else."""
+    """May create approvals, read proposals and deployments, and approve, and nothing else."""
     person = Person(deployed.view, "approver")
     person.grant(
         {"resources": ["placementapprovals"], "verbs": ["create"]},
         {"resources": ["placementproposals"], "verbs": ["list"]},
-        {"resources": ["inferencedeployments"], "verbs": ["approve"]},
+        {"resources": ["inferencedeployments"], "verbs": ["get", "approve"]},
     )
     return person
 
@@ -234,11 +235,75 @@ def test_the_neighbour_is_untouched_and_a_settled_inbox_is_silent(deployed: Benc
     assert written == []
 
 
+FULL = {"deployment": "neighbour", "decision": "acknowledge", "finding": "KvBound", "generation": 1}
+
+
+def _ahead(**time: int) -> str:
+    return (datetime.now(UTC) + timedelta(**time)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@pytest.mark.parametrize("until", ["2020-01-01T00:00:00Z", _ahead(days=31)], ids=["over", "too far ahead"])
+def test_an_end_that_cannot_be_is_refused(approver: Person, until: str) -> None:
+    said = approver.creates("badly-ending", **FULL, until=until)
+    assert f'spec.until is "{until}": a finding rests for 30 days at most. Write a time between ' in said
+
+
+def test_half_an_answer_is_refused(approver: Person) -> None:
+    assert "decision acknowledge needs finding, generation and until" in approver.creates("half", **FULL)
+    both = {"deployment": "neighbour", "proposal": NOBODYS, "finding": "KvBound"}
+    assert "decision approve or reject needs proposal" in approver.creates("both", **both)
+
+
+def test_what_is_not_wrong_cannot_be_acknowledged(deployed: Bench, approver: Person, stranger: Person) -> None:
+    deployed.view.wait(lambda: _troubled(deployed) == "KvBound", "a full KV cache in the status")
+    assert "created" in approver.creates("wrong", **{**FULL, "finding": "NoGpuFits"}, until=_ahead(hours=1))
+    answered = outcome_of(deployed.view, "wrong")
+    assert answered["state"] == "Refused"
+    assert answered["message"].startswith("spec.finding: NoGpuFits is not what is wrong. Write KvBound: ")
+    said = stranger.creates("of-a-stranger", **FULL, until=_ahead(hours=1))
+    assert 'spec.deployment is "neighbour"' in said
+
+
+def _troubled(bench: Bench) -> str:
+    conditions = {each["type"]: each["reason"] for each in bench.view.get("neighbour")["status"]["conditions"]}
+    return str(conditions.get("Troubled", ""))
+
+
+def test_a_finding_is_acknowledged_with_name_end_and_reason(deployed: Bench, approver: Person) -> None:
+    status, said = approver.runs("acknowledge", "neighbour", "--until", "2h", "--reason", "a new node comes")
+    assert (status, said.startswith(f"{approver.user} acknowledged KvBound of neighbour until 20")) == (0, True)
+    [shown] = deployed.view.wait(
+        lambda: deployed.view.get("neighbour")["status"].get("acknowledged"), "it in the status"
+    )
+    assert (shown["finding"], shown["generation"], shown["severity"], shown["serves"]) == (
+        "KvBound",
+        1,
+        "trouble",
+        True,
+    )
+    assert (shown["by"], shown["reason"]) == (approver.user, "a new node comes")
+    [made] = [each for each in deployed.view.all("placementapprovals") if each["metadata"]["uid"] == shown["approval"]]
+    assert outcome_of(deployed.view, made["metadata"]["name"])["state"] == "Acknowledged"
+    words = (f"KvBound is acknowledged by {approver.user} until {shown['until']}: a new node comes.",)
+    assert all(each in " ".join(approver.runs("explain", "neighbour")[1].split()) for each in words)
+
+
+def test_a_changed_spec_ends_the_acknowledgement_too(deployed: Bench) -> None:
+    deployed.view.patch("neighbour", {"rebalancing": {"windowSeconds": 10}})
+    deployed.view.wait(lambda: "acknowledged" not in deployed.view.get("neighbour")["status"], "nothing acknowledged")
+    states = [
+        each["status"]["state"]
+        for each in deployed.view.all("placementapprovals")
+        if each["spec"].get("finding") == "KvBound"
+    ]
+    assert states == ["Stale"]
+
+
 def test_a_changed_spec_withdraws_the_proposal(deployed: Bench) -> None:
     known = proposal_of(deployed.view, "neighbour")["id"]
     deployed.view.patch("neighbour", {"rebalancing": {"windowSeconds": 9}})
     deployed.view.wait(lambda: known not in _ids(deployed, "neighbour"), "the proposal of the old spec withdrawn")
-    assert proposal_of(deployed.view, "neighbour")["generation"] == 2
+    assert proposal_of(deployed.view, "neighbour")["generation"] == 3
 
 
 def test_an_approval_of_a_deployment_that_does_not_exist_is_stale(deployed: Bench, approver: Person) -> None:

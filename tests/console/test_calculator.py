@@ -26,7 +26,6 @@ from plimsoll.console.views.calculator.page import Calculator, calculator_of
 from plimsoll.console.views.calculator.rows import Shelf
 from plimsoll.console.views.world import ClusterView
 from plimsoll.console.visit import ConsolePage, Visit
-from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.registry import ENGINES
 from tests.support.console_pages import chat, page_of, world_of
@@ -237,10 +236,10 @@ def test_what_few_servers_have_and_what_has_no_price_or_no_estimate_is_folded() 
     answer = seen(model=MODEL).answer
     assert answer is not None
     assert {row.shelf for row in answer.rows} == set(Shelf)
-    families = {gpu.name: gpu.family for gpu in load_gpu_types()}
+    sold = {gpu.name for gpu in load_gpu_types() if gpu.is_for_servers}
     priced = {gpu.name for gpu in load_gpu_types() if gpu.price is not None}
-    assert all(families[row.gpu] not in RARE_IN_SERVERS and row.gpu in priced for row in answer.on("shown"))
-    assert all(families[row.gpu] in RARE_IN_SERVERS and row.gpu in priced for row in answer.on("rare"))
+    assert all(row.gpu in sold and row.gpu in priced for row in answer.on("shown"))
+    assert all(row.gpu not in sold and row.gpu in priced for row in answer.on("rare"))
     assert all(row.gpu not in priced for row in answer.on("unpriced"))
     assert all(row.figures is None and row.code for row in answer.on("impossible"))
     assert "h100-sxm-80gb" in [row.gpu for row in answer.on("shown")]

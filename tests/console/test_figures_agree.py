@@ -41,7 +41,7 @@ def gib(size: int) -> str:
 
 def explained() -> str:
     out = io.StringIO()
-    print_story(Console(file=out, width=200), chat())
+    print_story(Console(file=out, width=200), chat(), 0.0)
     return out.getvalue()
 
 

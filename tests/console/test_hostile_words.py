@@ -171,7 +171,7 @@ async def test_a_script_in_a_manifest_and_in_the_plans_answer_stays_text() -> No
 
 
 async def test_an_answer_to_a_proposal_leads_to_a_page_of_the_console() -> None:
-    (view,) = (each for each in PAGES if each.writes)
+    (view,) = (each for each in PAGES if each.writes and each.path.startswith("/proposals/"))
     cluster = Answering({**answers(), "placementproposals": proposal()})
     settings = ConsoleSettings(allow_approvals=True)
     found = await opened(view, visit_of(view, ClusterView(), form=FORM, cluster=cluster, settings=settings))

@@ -36,9 +36,10 @@ def test_marks_of_markdown_are_left_out_and_rows_without_advice_are_read() -> No
     }
 
 
-def test_only_the_answer_to_a_proposal_writes() -> None:
+def test_only_answers_to_proposals_and_findings_write() -> None:
     assert [(view.method, view.path) for view in PAGES if view.writes] == [
-        ("POST", "/proposals/{namespace}/{name}/answer")
+        ("POST", "/deployments/{namespace}/{name}/acknowledge"),
+        ("POST", "/proposals/{namespace}/{name}/answer"),
     ]
 
 

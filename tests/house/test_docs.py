@@ -91,11 +91,11 @@ from plimsoll.placement.options.total_load import MOST_SIZES
 from plimsoll.placement.proposing.proposals import MOST_WAITING
 from plimsoll.placement.solvers.fleetwide import MOST_CHOICES_OF_SIZES
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED, MOST_PROPOSALS
-from plimsoll.rebalance.law.capacity import NEEDED_USE, needed_use
+from plimsoll.rebalance.law.capacity import needed_use
 from plimsoll.rebalance.law.wishes import NEEDED_KV_USE, TOLERANCE
 from plimsoll.rebalance.places.better import LEAST_SAVING
 from plimsoll.rebalance.signals import forecast, traffic
-from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS, MISSED_SCRAPES, OLDEST_SAMPLE_SECONDS
+from plimsoll.rebalance.signals.load import MISSED_SCRAPES, OLDEST_SAMPLE_SECONDS
 from plimsoll.rebalance.state.decisions import LoopDecision
 from plimsoll.rebalance.state.memory import (
     LEAST_STUCK_SECONDS,
@@ -406,8 +406,6 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         fake_nodes,
         programs,
         suitable,
-        lambda: f"used up to {NEEDED_USE:.0%} where the next one starts at once".replace("%", " %"),
-        lambda: f"arrivals are counted over {LEAST_RECENT_SECONDS:.0f} seconds",
     ),
     "SCOPE.md": (
         releases,
@@ -610,7 +608,6 @@ MEASURED: Mapping[str, Mapping[str, str]] = {
     "docs/demo.md": {
         "It takes ten minutes once, then a minute": "the figure below, and the story's own clock in the sample",
         "about 9 minutes on 2 cores": "2026-11-21: time make build, with an empty $PLIMSOLL_CACHE",
-        "so 10 of the 16 requests a minute were seen then": "2026-11-29: make demo, with the output above it",
     },
 }
 """By page: figures that somebody measured, each with the day and the command."""

@@ -14,6 +14,7 @@ from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, ProposalContent, 
 from plimsoll.domain import kubernetes_names
 from plimsoll.rebalance.inbox import LIFE_SECONDS, Standing, VoteOutcome
 from plimsoll.render import placement_proposals
+from plimsoll.status.acknowledged import LONGEST_SECONDS, AcknowledgementOutcome
 from scripts.generate_crd import PLAIN, TEMPLATES, files
 from tests.house.test_crd import FORBIDDEN, nodes
 
@@ -66,12 +67,14 @@ def test_each_field_of_a_proposal_has_a_rule_that_keeps_it() -> None:
 
 def test_the_answer_of_a_person_cannot_be_changed_and_the_operators_can() -> None:
     schema = root(approval_crd())
-    [rule] = schema["properties"]["spec"]["x-kubernetes-validations"]
+    rule, *others = schema["properties"]["spec"]["x-kubernetes-validations"]
     assert rule["rule"] == "self == oldSelf"
+    assert all("oldSelf" not in each["rule"] for each in others)
     assert schema["required"] == ["spec"]
-    assert set(schema["properties"]["spec"]["required"]) == {"deployment", "proposal", "decision", "by"}
+    assert set(schema["properties"]["spec"]["required"]) == {"deployment", "decision", "by"}
     assert approval_crd()["spec"]["versions"][0]["subresources"] == {"status": {}}
-    assert set(PlacementApprovalSpec.model_fields) == {"deployment", "proposal", "decision", "reason", "by"}
+    answers, finds = {"deployment", "proposal", "decision", "reason", "by"}, {"finding", "generation", "until"}
+    assert set(PlacementApprovalSpec.model_fields) == answers | finds
 
 
 @pytest.mark.parametrize("crd", CRDS.values(), ids=CRDS)
@@ -89,13 +92,16 @@ def test_short_names_and_words_agree_with_the_core() -> None:
     assert {each.value for each in ProposalState} == {each.value for each in Standing}
     assert STATE_LABEL == placement_proposals.STATE_LABEL
     states = root(approval_crd())["properties"]["status"]["properties"]["state"]["description"]
-    assert all(outcome.value in states for outcome in VoteOutcome)
+    assert all(outcome.value in states for outcome in (*VoteOutcome, *AcknowledgementOutcome))
 
 
 def test_the_page_has_every_word_and_figure() -> None:
     page = (PLAIN.parents[1] / "docs" / "approvals.md").read_text()
     for field in ProposalContent.model_fields.values():
         assert f"`{field.alias}`" in page
-    for word in (*VoteOutcome, Standing.OPEN):
+    for word in (*VoteOutcome, *AcknowledgementOutcome, Standing.OPEN):
         assert word.value in page
     assert f"{LIFE_SECONDS / 3600:.0f} hours" in page
+    assert f"{LONGEST_SECONDS / 86_400:.0f} days" in page
+    policy = (TEMPLATES / "guard-approvals.yaml").read_text()
+    assert f"duration('{LONGEST_SECONDS / 3600:.0f}h')" in policy

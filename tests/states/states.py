@@ -95,7 +95,7 @@ class Case:
         word: the state in the console, ``plimsoll top`` and the metric.
         kind: the colour there.
         severity: what the alerts go by.
-        event: the reason of the event that a pass records; empty for none.
+        event: the reasons of the events that the first pass records, with blanks between them.
         waits: the exit status of ``kubectl wait --for=condition=Ready`` that asks once.
         trouble: the printer column next to ``Ready`` and ``Reason``.
         spec: what is special about the spec.
@@ -146,7 +146,7 @@ class Case:
             return []
         runs = tuple(replace(pool(H100), name=view.name) for view in self.report.pools)
         found = outcome_of(deployment_of(pools=runs), decision=self.report.decision, problem=self.report.problem)
-        return notes_of(desired_of(found, report=self.report))
+        return notes_of(desired_of(found, report=self.report, new_status=self.body()["status"]))
 
 
 BEGINS = from_rfc3339(NOW)
@@ -269,7 +269,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "the name is taken", _report(PLACED, name_conflict="Service ns/llama is not ours"), "False NameConflict",
-        "Failed", "Degraded", "cannot be planned", "bad", Severity.OUTAGE, _NEW,
+        "Failed", "Degraded", "cannot be planned", "bad", Severity.OUTAGE, f"{_NEW} NameConflict",
     ),
     Case(
         "nothing fits", _report(NOWHERE), "False NoGpuFits", "Failed", "Degraded", "nothing fits", "bad",
@@ -282,29 +282,31 @@ CASES: tuple[Case, ...] = (
     Case(
         "a kubelet rejects the pods",
         _report(PLACED, _view(0, 0, rejected="node n1 rejected 3 pods: UnexpectedAdmissionError")),
-        "False PodsRejected", "Failed", "Degraded", "pods refused", "bad", Severity.OUTAGE,
+        "False PodsRejected", "Failed", "Degraded", "pods refused", "bad", Severity.OUTAGE, "PodsRejected",
     ),
     Case(
         "failed starts", _report(PLACED, CRASHED), "False EngineOutOfMemory", "Failed", "Degraded", "failed starts",
-        "bad", Severity.OUTAGE,
+        "bad", Severity.OUTAGE, "EngineOutOfMemory",
     ),
     Case(
         "failed starts, suspended", _report(PLACED, CRASHED, suspended=True), "False EngineOutOfMemory", "Failed",
-        "Degraded", "failed starts", "bad", Severity.OUTAGE, spec=_SUSPENDED,
+        "Degraded", "failed starts", "bad", Severity.OUTAGE, "EngineOutOfMemory", spec=_SUSPENDED,
     ),
     Case(
         "a change does not come up", _report(_MOVING, _view(1, 0), PoolView("old", 1, 1), late=_LATE),
         "False ReplacementLate", "Failed", "Degraded", "change does not come up", "warn", Severity.TROUBLE,
+        "ReplacementLate",
     ),
     Case(
         "the promise is missed", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.PROMISE_MISSED)),
-        "True Serving", "Current", "Healthy", "promise missed", "warn", Severity.TROUBLE, "", 0, "PromiseMissed",
+        "True Serving", "Current", "Healthy", "promise missed", "warn", Severity.TROUBLE, "PromiseMissed", 0,
+        "PromiseMissed",
     ),
     Case(
         "the promise is missed while another replica starts",
         _report(decision(request(replicas=2)), _view(2, 1), replicas=2, rebalancing=_live(LiveTrouble.PROMISE_MISSED)),
         "False SomeReplicasServe", "InProgress", "Progressing", "promise missed", "warn", Severity.TROUBLE,
-        trouble="PromiseMissed",
+        "PromiseMissed", trouble="PromiseMissed",
     ),
     Case(
         "the promise is missed while a change waits for GPUs",
@@ -313,27 +315,28 @@ CASES: tuple[Case, ...] = (
             rebalancing=_live(LiveTrouble.PROMISE_MISSED),
         ),
         "False ChangeWaitsForGpus", "InProgress", "Progressing", "promise missed", "warn", Severity.TROUBLE,
-        "PlacementImpossible", trouble="PromiseMissed",
+        "PlacementImpossible PromiseMissed", trouble="PromiseMissed",
     ),
     Case(
         "the KV cache is full", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.KV_BOUND)), "True Serving",
-        "Current", "Healthy", "KV cache full", "warn", Severity.TROUBLE, "", 0, "KvBound",
+        "Current", "Healthy", "KV cache full", "warn", Severity.TROUBLE, "KvBound", 0, "KvBound",
     ),
     Case(
         "requests lose their KV cache", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.PREEMPTION_STORM)),
-        "True Serving", "Current", "Healthy", "preemptions", "warn", Severity.TROUBLE, "", 0, "PreemptionStorm",
+        "True Serving", "Current", "Healthy", "preemptions", "warn", Severity.TROUBLE, "PreemptionStorm", 0,
+        "PreemptionStorm",
     ),
     Case(
         "requests wait", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.QUEUE_BOUND)), "True Serving",
-        "Current", "Healthy", "requests wait", "warn", Severity.TROUBLE, "", 0, "QueueBound",
+        "Current", "Healthy", "requests wait", "warn", Severity.TROUBLE, "QueueBound", 0, "QueueBound",
     ),
     Case(
         "one pod is slow", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.IMBALANCED)), "True Serving",
-        "Current", "Healthy", "uneven load", "warn", Severity.TROUBLE, "", 0, "Imbalanced",
+        "Current", "Healthy", "uneven load", "warn", Severity.TROUBLE, "Imbalanced", 0, "Imbalanced",
     ),
     Case(
         "a replica is stuck", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.STUCK_REPLICA)), "True Serving",
-        "Current", "Healthy", "stuck replica", "warn", Severity.TROUBLE, "", 0, "StuckReplica",
+        "Current", "Healthy", "stuck replica", "warn", Severity.TROUBLE, "StuckReplica", 0, "StuckReplica",
     ),
     Case(
         "an engine has less KV cache than declared", _report(OUTGROWN, _view()), "True Serving", "Current", "Healthy",
@@ -397,9 +400,15 @@ def _severities() -> Iterator[str]:
         yield f"| {severity.name.lower()} | {words} | {alert} | {after} |"
 
 
+def _codes(words: str) -> str:
+    return ", ".join(f"`{each}`" for each in words.split()) or "-"
+
+
 def _cases() -> Iterator[str]:
     for case in CASES:
-        event, trouble = (f"`{each}`" if each else "-" for each in (case.event, case.trouble))
+        event, trouble = (
+            ", ".join(f"`{each}`" for each in words.split()) or "-" for words in (case.event, case.trouble)
+        )
         console = (case.word, _COLOURS[case.kind], case.severity.name.lower())
         cells = (case.name, f"`{case.ready}`", case.kstatus, case.argo, *console, trouble, event, str(case.waits))
         yield f"| {' | '.join(cells)} |"

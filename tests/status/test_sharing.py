@@ -10,6 +10,11 @@ def test_what_should_be_a_part_and_is_none_stays_in_the_cluster() -> None:
     assert without_messages(odd) == {"conditions": None, "failedMoves": [{"times": 1}]}
 
 
+def test_who_acknowledged_what_and_where_it_serves_stay_in_the_cluster() -> None:
+    status = {"replicas": 1, "url": "http://chat.ns", "selector": "a=b", "acknowledged": [{"by": "lena"}]}
+    assert without_messages(status) == {"replicas": 1}
+
+
 def test_nodes_have_other_names_wherever_they_are_named() -> None:
     status = {
         "placement": {"avoidedNodes": ["b", "a"]},

@@ -71,6 +71,7 @@ def test_every_warning_event_is_made_where_what_helps_is_added() -> None:
     assert found == {
         ("notes.py", "why_and_help(cause or reason, why, known or helps)"),
         ("notes.py", "planned_sentence(desired.report)"),
+        ("notes.py", "now['message']"),
     }
 
 

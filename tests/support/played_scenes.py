@@ -23,7 +23,7 @@ from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.status.reading import Record
 from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
-from plimsoll.status.severity import Judged, state_of
+from plimsoll.status.severity import Acknowledgement, Judged, state_of
 from plimsoll.status.signs import signs_of
 from plimsoll.status.writing import new_status
 from testbed.engine_counters import Counters
@@ -50,6 +50,16 @@ class PassFailed(Exception):
     """A pass ended like this."""
 
 
+_LATER = 4e9
+"""A time after all stories, in POSIX seconds."""
+
+
+def _known(judged: Judged) -> Acknowledgement | None:
+    if not judged.finding:
+        return None
+    return Acknowledgement(judged.finding, 1, judged.severity, judged.serves, "lena", _LATER, "uid")
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """One minute; all is well by default.
@@ -58,6 +68,7 @@ class Scene:
         missing: replicas without a place.
         trouble: what is wrong with a deployment that serves.
         starts: a deployment starts.
+        acknowledged: somebody has acknowledged what is wrong with each.
         is_over: a deployment needs more than its engine may use.
         problem: why the deployment cannot be planned.
         ignored: why nodes are left out, one for each of them.
@@ -81,6 +92,7 @@ class Scene:
     missing: int = 0
     trouble: LiveTrouble | None = None
     starts: bool = False
+    acknowledged: bool = False
     is_over: bool = False
     problem: ConditionReason | None = None
     ignored: tuple[NodeReason, ...] = ()
@@ -129,10 +141,11 @@ class Scene:
     @property
     def states(self) -> Mapping[ObjectKey, Judged]:
         """The states that the statuses of these reports show."""
-        return {
+        found = {
             key: state_of(signs_of(new_status(report, Record(), "2026-01-01T00:00:00Z"), {}))
             for key, report in self.reports.items()
         }
+        return {key: replace(each, known=_known(each)) for key, each in found.items()} if self.acknowledged else found
 
     @property
     def figures(self) -> LiveFigures:

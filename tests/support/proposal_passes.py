@@ -86,12 +86,19 @@ class ProposalPasses:
         return [dict(body) for body in self.there.store.all(PROPOSALS)]
 
     def answer(
-        self, proposal: str, *, decision: str = "approve", deployment: str = "asks", namespace: str = "ns", **more: Any
+        self,
+        proposal: str | None,
+        *,
+        decision: str = "approve",
+        deployment: str = "asks",
+        namespace: str = "ns",
+        **more: Any,
     ) -> str:
-        """Let somebody answer a proposal; returns the name of the approval."""
+        """Let somebody answer a proposal, or with none a finding; returns the name of the approval."""
         self.made += 1
         name = f"answer-{self.made}"
-        spec = {"deployment": deployment, "proposal": proposal, "decision": decision, "by": "alex"} | more
+        named = {} if proposal is None else {"proposal": proposal}
+        spec = {"deployment": deployment, **named, "decision": decision, "by": "alex"} | more
         head = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": "1"}
         head["creationTimestamp"] = to_rfc3339(self.there.now - 100 + self.made)
         self.there.store.observe(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import pytest
 import yaml
 
-from testbed import demo_approval
+from testbed import demo, demo_approval
 from testbed.control_plane import ControlPlane
 from testbed.demo_approval import Person, rights_for, somebody_may_not
 from testbed.story import Story
@@ -39,6 +43,17 @@ class FakeStory:
     def tell(self, text: str) -> None:
         """Say nothing."""
 
+    def does(self, *arguments: str) -> None:
+        """Run nothing."""
+
+    def wait(self, question: Callable[[], object], what: str) -> None:
+        """Ask once."""
+        assert question(), what
+
+    def status(self, name: str) -> dict[str, Any]:
+        """A deployment for which a change is proposed."""
+        return {"rebalancing": {"proposalId": "a1"}} if name == demo_approval.NAME else {}
+
     def kubectl(self, *arguments: str) -> str:
         """List the approvals."""
         assert arguments[:2] == ("get", "placementapprovals")
@@ -62,6 +77,21 @@ def test_a_refused_one_lets_it_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     tried(monkeypatch, 2, 0)
 
 
+def test_lena_names_the_proposal_that_is_made_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the load rises there may be an older one, and the command refuses to choose."""
+    asked: list[tuple[str, ...]] = []
+
+    def runs(_person: Person, _story: Story, *words: str) -> int:
+        asked.append(words)
+        return 2
+
+    story = FakeStory(0)
+    monkeypatch.setattr(Person, "runs", runs)
+    with pytest.raises(NotInTime, match="lena could not approve"):
+        demo_approval.somebody_may(cast("ControlPlane", FakeControlPlane()), cast("Story", story))
+    assert asked[0][:4] == ("approve", demo_approval.NAME, "--proposal", "a1")
+
+
 def test_sam_has_the_role_that_the_documentation_shows() -> None:
     text = DOCUMENT.read_text()
     shown = yaml.safe_load(text[text.index("rules:\n") :].split("```")[0])
@@ -70,3 +100,20 @@ def test_sam_has_the_role_that_the_documentation_shows() -> None:
     as_sets = [sorted((key, tuple(sorted(value))) for key, value in rule.items()) for rule in role["rules"]]
     assert as_sets == [sorted((key, tuple(sorted(value))) for key, value in rule.items()) for rule in shown["rules"]]
     assert demo_approval.NAME not in str(role)
+
+
+def steps_of(module: ModuleType) -> list[str]:
+    """The headlines that a module of the story prints on its own control plane, in the order of its text."""
+    tree = ast.parse(inspect.getsource(module))
+    functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and "existing" not in each.name]
+    calls = [node for each in functions for node in ast.walk(each) if isinstance(node, ast.Call)]
+    told = [node.args[0] for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "tell"]
+    return [eval(ast.unparse(each), vars(module).copy()) for each in told]  # noqa: S307 - our own constants
+
+
+def test_the_page_about_the_demonstration_has_its_steps() -> None:
+    page = (DOCUMENT.parent / "demo.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```\n(.*?)^```$", page.partition("## What it shows")[2], re.MULTILINE | re.DOTALL)[0]
+    played = steps_of(demo)
+    before, look_around = played[:-1], played[-1]
+    assert shown.splitlines() == [*before, *steps_of(demo_approval), look_around]

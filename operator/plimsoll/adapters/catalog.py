@@ -162,6 +162,7 @@ def _gpu_type(entry: Mapping[str, Any], price: Price | None) -> GpuType:
         speed=_speed_of(entry),
         price=price,
         family=entry["family"],
+        has_server_edition=entry.get("server_edition", False),
         architecture=entry.get("architecture", ""),
     )
 

@@ -158,6 +158,12 @@ OF_STATES: tuple[ObjectMetric[Judged], ...] = (
         ("state", "severity"),
         lambda each: {(each.state.value, each.severity.name.lower()): 1},
     ),
+    ObjectMetric(
+        "plimsoll_deployment_acknowledged_until_seconds",
+        "Until when somebody has acknowledged the state of an object, as a time: its alert rests.",
+        ("finding", "by"),
+        lambda each: {} if each.known is None else {(each.known.finding, each.known.by): each.known.until},
+    ),
 )
 
 

@@ -17,6 +17,7 @@ from plimsoll.cli.process import EXIT_BAD_INPUT, keep_stdout_to_ourselves
 from plimsoll.domain.errors import PlimsollError
 
 COMMANDS = (
+    "acknowledge",
     "approve",
     "capacity",
     "completion",

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from plimsoll.cli.cluster.options import ClusterAccess
-from plimsoll.cli.later import MissingExtra, default_namespace
+from plimsoll.cli.later import MissingExtra, cluster_of, default_namespace
 from plimsoll.cli.options import grouped, option
 from plimsoll.console.settings import OPERATOR, ConsoleSettings
 from plimsoll.console.views.paging import is_name
@@ -86,8 +86,13 @@ def _lease(text: str) -> ObjectKey:
     return ObjectKey(namespace, name)
 
 
-def fallback_namespace(settings: ConsoleSettings) -> str:
-    """Return the namespace that is shown if the person may not list all. Raises :class:`MissingExtra`."""
+def reached_namespace(settings: ConsoleSettings) -> str:
+    """Return the namespace that is shown if the person may not list all, of a cluster that answers.
+
+    Raises:
+        PlimsollError: the cluster cannot be reached, or the extra is missing.
+    """
+    cluster_of(ClusterAccess(settings.kubeconfig, settings.context)).check()
     return default_namespace(settings.kubeconfig, settings.context)
 
 

@@ -13,10 +13,10 @@ import click
 from plimsoll.cli.cluster.options import with_cluster
 from plimsoll.cli.options import grouped, option
 from plimsoll.console.asked import (
-    fallback_namespace,
     grafana_root,
     logs_template,
     needing_extra,
+    reached_namespace,
     settings_from,
     with_shared_options,
 )
@@ -102,4 +102,4 @@ def command(
     if in_cluster:
         serve_in_cluster(settings, front_of(front))
     else:
-        serve(settings, fallback_namespace(settings))
+        serve(settings, reached_namespace(settings))

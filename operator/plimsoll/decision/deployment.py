@@ -21,6 +21,7 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.inbox import PendingProposals
 from plimsoll.rebalance.state.allowance import Opening
 from plimsoll.render.placement_proposals import Owner
+from plimsoll.status.acknowledged import AskedAcknowledgement
 from plimsoll.status.reading import Record
 from plimsoll.status.report import DeploymentProblem
 
@@ -174,11 +175,13 @@ class Writes:
 class People:
     """The will of people: the maintenance windows of the spec at this hour, and the answers to proposals.
 
-    ``pending`` is None if nobody can approve anything.
+    ``pending`` is None if nobody can approve anything. ``acknowledging`` are the approvals that acknowledge findings,
+    the oldest first; None if they are not known.
     """
 
     opening: Opening = field(default_factory=Opening)
     pending: PendingProposals | None = None
+    acknowledging: tuple[AskedAcknowledgement, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import Protocol, TypeVar
 
 from plimsoll.placement.demands.pools import Decision, PlannedPool, serving
 from plimsoll.rebalance.state.decisions import Change, Retune
@@ -34,6 +35,18 @@ MOST_ANSWERED = 20
 """The most answered approvals of one deployment. The oldest ones are deleted; the audit log keeps them."""
 
 _ID_DIGITS = 12
+
+
+class Answerable(Protocol):
+    """A person's answer, which the operator answers in turn."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no final outcome yet."""
+        ...
+
+
+A = TypeVar("A", bound=Answerable)
 
 
 class Standing(StrEnum):
@@ -177,8 +190,13 @@ class PendingProposals:
 
     def spent(self) -> tuple[Vote, ...]:
         """Return the answered votes that are too many, the oldest first."""
-        answered = [vote for vote in self.votes if not vote.is_open]
-        return tuple(answered[: max(0, len(answered) - MOST_ANSWERED)])
+        return spent_of(self.votes)
+
+
+def spent_of(answers: Sequence[A]) -> tuple[A, ...]:
+    """Return the answers with a final outcome that are too many, the oldest first. They come the oldest first."""
+    final = [each for each in answers if not each.is_open]
+    return tuple(final[: max(0, len(final) - MOST_ANSWERED)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from plimsoll.placement.demands.pools import Pool
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
+from plimsoll.status.acknowledged import ACKNOWLEDGED
 from plimsoll.status.decisions import SIZE
 from plimsoll.status.forms import BEYOND, Form, Unusable, is_beyond
 from plimsoll.status.loop import REBALANCING
@@ -138,6 +139,7 @@ _FORMS: Mapping[str, Form[Any]] = {
     "retune": RETUNE,
     "failed_moves": FAILED_MOVE,
     "rebalancing": REBALANCING,
+    "acknowledged": ACKNOWLEDGED,
 }
 """The parts that values are made of. All others are shown as they are. An observation of another release is shown only:
 that release predicted with another memory law."""
@@ -219,5 +221,6 @@ _DECIDED_FROM = (
     "too_small",
     "decisions",
     "rebalancing",
+    "acknowledged",
 )
 """The parts that a pass reads for every object."""

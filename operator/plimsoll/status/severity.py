@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
 
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
 from plimsoll.domain.public_words import LiveTrouble
+from plimsoll.domain.units import to_rfc3339
 
 
 class Severity(IntEnum):
@@ -123,6 +124,43 @@ class Pressure:
 
 
 @dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """A finding that somebody knows of: it rests until then, unless it gets worse or the spec changes.
+
+    Attributes:
+        finding: the finding's word (:attr:`Judged.finding`).
+        generation: that of the spec that it was found with.
+        severity: how severe it was.
+        serves: whether anything served.
+        by: the user name.
+        until: its end, in POSIX seconds.
+        approval: the uid of the PlacementApproval.
+        reason: why, for people.
+    """
+
+    finding: str
+    generation: int
+    severity: Severity
+    serves: bool
+    by: str
+    until: float
+    approval: str
+    reason: str = ""
+
+    def holds(self, judged: Judged, generation: int, now: float) -> bool:
+        """Whether it has not ended. It holds while another finding is the one that matters most."""
+        if now >= self.until or generation != self.generation:
+            return False
+        is_worse = judged.severity < self.severity or (self.serves and not judged.serves)
+        return judged.finding != self.finding or not is_worse
+
+    def words(self) -> str:
+        """Return who knows of what until when, and why."""
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.finding} is acknowledged by {self.by} until {to_rfc3339(self.until)}{why}"
+
+
+@dataclass(frozen=True, slots=True)
 class Signs:
     """The signs that a state is judged from.
 
@@ -132,6 +170,8 @@ class Signs:
         created: since when there is the object, in POSIX seconds; None: not known.
         line: where the need of a GPU is, by the estimate.
         pressure: what the engines report now; None: it is not known here.
+        generation: that of the spec.
+        acknowledged: the findings that people know of.
     """
 
     conditions: Mapping[str, Sign] = field(default_factory=lambda: MappingProxyType({}))
@@ -139,6 +179,8 @@ class Signs:
     created: float | None = None
     line: LoadLine = LoadLine.WITHIN
     pressure: Pressure | None = None
+    generation: int = 0
+    acknowledged: tuple[Acknowledgement, ...] = ()
 
     def of(self, kind: Kind) -> Sign | None:
         """The condition of this type."""
@@ -152,12 +194,24 @@ class Signs:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A state, how much it needs a person, and the condition that says why; None: no condition does."""
+    """A state, how much it needs a person, and the condition that says why; None: no condition does.
+
+    ``serves`` is whether anything serves, and ``known`` the acknowledgement that holds for it.
+    """
 
     state: State
     severity: Severity
     why: Sign | None = None
     since: float | None = None
+    serves: bool = False
+    known: Acknowledgement | None = None
+
+    @property
+    def finding(self) -> str:
+        """The word by which it can be acknowledged; empty if it needs nobody."""
+        if self.severity not in ALERTS:
+            return ""
+        return _WITHOUT_CONDITION.get(self.state, "") if self.why is None else self.why.reason
 
 
 PATIENCE_SECONDS: Mapping[Severity, float] = MappingProxyType(
@@ -247,7 +301,21 @@ def state_of(signs: Signs) -> Judged:
     if ready is None or (ready.reason == Why.PENDING and ready.status == "Unknown"):
         return Judged(State.UNSEEN, Severity.PASSING, ready, signs.created)
     judged, trouble = _stalled(signs) or _unready(signs, ready) or _served(signs, ready), _trouble(signs)
-    return judged if trouble is None or judged.severity <= trouble.severity else trouble
+    worst = judged if trouble is None or judged.severity <= trouble.severity else trouble
+    return replace(worst, serves=signs.true(Kind.AVAILABLE) is not None)
+
+
+def state_at(signs: Signs, now: float) -> Judged:
+    """Return the same with the acknowledgement that holds for it at a time (POSIX seconds)."""
+    judged = state_of(signs)
+    holding = (each for each in signs.acknowledged if each.holds(judged, signs.generation, now))
+    return replace(judged, known=next((each for each in holding if each.finding == judged.finding), None))
+
+
+_WITHOUT_CONDITION: Mapping[State, str] = MappingProxyType(
+    {State.KV_CACHE_FULL: LiveTrouble.KV_BOUND, State.OVER: "OverLine"}
+)
+"""The findings of states that no condition says."""
 
 
 def _lasting(state: State, severity: Severity, why: Sign | None) -> Judged:

@@ -15,7 +15,10 @@ _FIELDS = frozenset(field.alias or name for name, field in InferenceDeploymentSt
     "selector",
     "url",
     "weights",
+    "acknowledged",
 }
+"""All fields but those that name objects and people and decide nothing."""
+
 _CONDITION = ("type", "status", "reason", "observedGeneration", "lastTransitionTime")
 _SENTENCES = ("rejections", "rejectionsOmitted", "remedies", "suggestions", "proposals")
 """Fields with sentences that may name other objects. A decision writes them anew."""

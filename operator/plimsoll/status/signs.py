@@ -8,7 +8,8 @@ from typing import Any
 
 from plimsoll.api.v1alpha1.status import EstimateStatus, InferenceDeploymentStatus
 from plimsoll.domain.units import from_rfc3339
-from plimsoll.status.severity import LoadLine, Sign, Signs, load_line
+from plimsoll.status.acknowledged import ACKNOWLEDGED
+from plimsoll.status.severity import Acknowledgement, LoadLine, Sign, Signs, load_line
 
 
 def signs_of(status: InferenceDeploymentStatus, head: Mapping[str, Any]) -> Signs:
@@ -24,7 +25,20 @@ def signs_of(status: InferenceDeploymentStatus, head: Mapping[str, Any]) -> Sign
     }
     line = LoadLine.WITHIN if status.estimate is None else _line_of(status.estimate)
     created = from_rfc3339(str(head.get("creationTimestamp") or ""))
-    return Signs(MappingProxyType(conditions), bool(head.get("deletionTimestamp")), created, line)
+    return Signs(
+        MappingProxyType(conditions),
+        bool(head.get("deletionTimestamp")),
+        created,
+        line,
+        generation=int(head.get("generation") or 0),
+        acknowledged=acknowledgements_of(status),
+    )
+
+
+def acknowledgements_of(status: InferenceDeploymentStatus) -> tuple[Acknowledgement, ...]:
+    """Return the findings that people know of, by a status; an entry that cannot be used is left out."""
+    read = map(ACKNOWLEDGED.usable, status.acknowledged or ())
+    return tuple(each for each in read if each is not None)
 
 
 def _line_of(estimate: EstimateStatus) -> LoadLine:

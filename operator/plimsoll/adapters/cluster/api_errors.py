@@ -74,11 +74,19 @@ LONGEST_PAUSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Limits on the tries of one request: ``total_seconds`` from the first try to the start of the last one."""
+    """Limits on the tries of one request: ``total_seconds`` from the first try to the start of the last one.
+
+    ``reach_seconds`` is the same for a server that cannot be reached, and the most for opening a connection; None: such
+    a server has the time of all others.
+    """
 
     total_seconds: float = 30.0
     tries: int = 8
+    reach_seconds: float | None = None
 
+
+OF_PEOPLE = Patience(reach_seconds=2.0)
+"""Of a person at a terminal: a wrong address is said at once, and a busy server is waited for."""
 
 IMPATIENT = Patience(total_seconds=0.0, tries=1)
 """One try only: for a request that the caller repeats soon anyway."""
@@ -92,7 +100,9 @@ async def patiently(attempt: Callable[[], Awaitable[T]], patience: Patience) -> 
         SourceUnavailable: the last failure to reach the server.
     """
     loop = asyncio.get_running_loop()
-    end = loop.time() + patience.total_seconds
+    begun = loop.time()
+    end = begun + patience.total_seconds
+    unreached = end if patience.reach_seconds is None else begun + patience.reach_seconds
     for number in range(1, patience.tries + 1):
         try:
             return await attempt()
@@ -104,7 +114,7 @@ async def patiently(attempt: Callable[[], Awaitable[T]], patience: Patience) -> 
                 raise
         except SourceUnavailable:
             pause = _pause(number, None)
-            if number == patience.tries or loop.time() + pause > end:
+            if number == patience.tries or loop.time() + pause > unreached:
                 raise
         await asyncio.sleep(pause)
     raise AssertionError("patience ends with an answer or an error")

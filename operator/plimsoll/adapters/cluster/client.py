@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -166,17 +168,24 @@ class Cluster:
         kubeconfig: path; None for the service account of a pod, or the kubeconfig that kubectl would use.
         context: a context of the kubeconfig; None for the current one.
         bearer: a person's token and its API server. Neither a kubeconfig nor a service account is then read.
+        patience: how long one request is tried, unless it has limits of its own.
 
     Attributes:
         fence: called before every write, after its connection is open. Raises :class:`NotLeading` to stop the write.
     """
 
     def __init__(
-        self, kubeconfig: str | None = None, context: str | None = None, *, bearer: BearerAccess | None = None
+        self,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        *,
+        bearer: BearerAccess | None = None,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
     ) -> None:
         self._kubeconfig = kubeconfig
         self._context = context
         self._bearer = bearer
+        self._patience = patience
         self.fence: Callable[[], None] = _always_open
 
     async def __aenter__(self) -> Self:
@@ -492,7 +501,7 @@ class Cluster:
         namespace: str | None = None,
         subresource: str = "",
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
-        patience: Patience = Patience(),  # noqa: B008 - frozen
+        patience: Patience | None = None,
         **options: Any,
     ) -> Manifest:
         path = kind.path(name, namespace, subresource)
@@ -503,7 +512,7 @@ class Cluster:
             async with self._way_of(namespace), self._ways, self._rate:
                 return await self._once(action, method, path, timeout_seconds, options)
 
-        return await patiently(attempt, patience)
+        return await patiently(attempt, patience or self._patience)
 
     async def _once(
         self, action: str, method: str, path: str, timeout_seconds: float, options: Mapping[str, Any]
@@ -542,7 +551,8 @@ class Cluster:
             auth_settings=["BearerToken"],
         )
         # The client would copy each part of the body, to replace its own classes and times. Ours are JSON values.
-        answer = await self._api.call_api(verb, url, headers, body, _request_timeout=timeout_seconds)
+        limits = aiohttp.ClientTimeout(timeout_seconds, sock_connect=self._patience.reach_seconds)
+        answer = await self._api.call_api(verb, url, headers, body, _request_timeout=limits)
         if not answer.response.ok:
             text = (await answer.read()).decode(errors="replace")
             message, pause = server_message(text, answer.reason), retry_after_seconds(answer.headers)
@@ -555,9 +565,32 @@ def _own_errors(action: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise SourceUnavailable(f"{action}: {type(error).__name__} {error}") from error
+        raise SourceUnavailable(f"{action}: {_unreached_words(error)}") from error
     except ValueError as error:
         raise SourceUnavailable(f"{action}: the answer is not JSON") from error
+
+
+def _unreached_words(error: Exception) -> str:
+    """Return why a server gave no answer: what was tried, and the operating system's or the library's reason."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"the certificate of {error.host}:{error.port} is not trusted ({error.certificate_error})"
+        case aiohttp.ClientConnectorDNSError():
+            return f"host {error.host} is not known ({_reason(error.os_error)})"
+        case aiohttp.ClientConnectorError():
+            return f"no connection to {error.host}:{error.port} ({_reason(error.os_error)})"
+        case aiohttp.ServerTimeoutError():
+            return str(error)
+        case TimeoutError():
+            return "no answer in time"
+        case _:
+            return f"{type(error).__name__} {error}".rstrip()
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError) or error.errno is None or error.errno < 0:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 def _event(action: str, event: Any) -> tuple[str, Manifest]:

@@ -52,7 +52,7 @@ def _unchanged(field: str) -> str:
 def _approval() -> Schema:
     return {
         "type": "object",
-        "description": "A person's answer to a PlacementProposal. It is created and never changed.",
+        "description": "A person's answer to a PlacementProposal or a finding. It is created and never changed.",
         "required": ["spec"],
         "properties": head(kubernetes_names.APPROVAL_KIND)
         | {
@@ -82,9 +82,11 @@ def _approval_columns() -> list[Schema]:
     return [
         column("Deployment", "string", ".spec.deployment", "The deployment."),
         column("Proposal", "string", ".spec.proposal", "The id of the proposal."),
-        column("Decision", "string", ".spec.decision", "approve or reject."),
+        column("Finding", "string", ".spec.finding", "What is acknowledged."),
+        column("Decision", "string", ".spec.decision", "approve, reject or acknowledge."),
         column("By", "string", ".spec.by", "Who decided."),
         column("State", "string", ".status.state", "The outcome."),
         column("Age", "date", ".metadata.creationTimestamp", "Time since the answer."),
+        column("Until", "string", ".spec.until", "The time from which a finding counts again.", wide=True),
         column("Message", "string", ".status.message", "The state in words.", wide=True),
     ]

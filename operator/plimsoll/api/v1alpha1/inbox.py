@@ -15,6 +15,7 @@ Dollars = Annotated[str, Field(max_length=24)]
 Time = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
 Milliseconds = Annotated[int, Field(ge=0, le=3_600_000)]
 ProposalId = Annotated[str, Field(max_length=12, pattern=r"^[0-9a-f]{12}$")]
+Finding = Annotated[str, Field(max_length=63, pattern=r"^[A-Z][A-Za-z]*$")]
 UserName = Annotated[str, Field(min_length=1, max_length=512)]
 Count = Annotated[int, Field(ge=0, le=100_000)]
 
@@ -32,6 +33,7 @@ class Verdict(StrEnum):
 
     APPROVE = "approve"
     REJECT = "reject"
+    ACKNOWLEDGE = "acknowledge"
 
 
 class ProposedSettings(ApiModel):
@@ -161,15 +163,34 @@ class ProposalContent(ApiModel):
     expires_at: Time = Field(description="Time from which it cannot be decided any more.")
 
 
+_ACKNOWLEDGES = "self.decision == 'acknowledge'"
+_HAS_FINDING = ("has(self.finding)", "has(self.generation)", "has(self.until)")
+
+
 class PlacementApprovalSpec(ApiModel):
-    """A person's answer to a proposal. It is created and never changed."""
+    """A person's answer to a proposal, or to a finding that they know of. It is created and never changed."""
 
     cel_rules = (
         rule("self == oldSelf", "spec of a PlacementApproval cannot be changed: create another PlacementApproval"),
+        rule(
+            f"{_ACKNOWLEDGES} || (has(self.proposal) && !({' || '.join(_HAS_FINDING)}))",
+            "decision approve or reject needs proposal, and takes no finding, generation or until",
+        ),
+        rule(
+            f"!({_ACKNOWLEDGES}) || (!has(self.proposal) && {' && '.join(_HAS_FINDING)})",
+            "decision acknowledge needs finding, generation and until, and takes no proposal",
+        ),
     )
     deployment: Word = Field(description="Name of the InferenceDeployment in the same namespace.")
-    proposal: ProposalId = Field(description="Id of the PlacementProposal.")
-    decision: Verdict = Field(description="Answer: approve or reject.")
+    proposal: ProposalId | None = optional("Id of the PlacementProposal that is approved or rejected.")
+    decision: Verdict = Field(description="Answer: approve or reject a proposal, or acknowledge a finding.")
+    finding: Finding | None = optional(
+        "What is acknowledged: the reason of the condition that says it (kubectl get infd), or OverLine."
+    )
+    generation: Annotated[int, Field(ge=1, le=2**53)] | None = optional(
+        "Generation of the InferenceDeployment with which the finding was seen."
+    )
+    until: Time | None = optional("Time from which the finding counts again, at most 30 days ahead.")
     reason: Text | None = optional("Reason, as text for people.")
     by: UserName = Field(description="User name of the person who creates it.")
 
@@ -178,7 +199,8 @@ class PlacementApprovalStatus(ApiModel):
     """The operator's answer."""
 
     state: Annotated[str, Field(max_length=32)] = Field(
-        description="Waiting, CarriedOut, Rejected, Stale or Expired. All but Waiting are final."
+        description="Waiting, CarriedOut, Rejected, Acknowledged, Refused, Stale or Expired. All but Waiting and "
+        "Acknowledged are final."
     )
     message: Text = Field(description="State, as text for people.")
     at: Time = Field(description="Time of the last change of the state.")

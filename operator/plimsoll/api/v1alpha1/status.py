@@ -488,6 +488,19 @@ class RejectedProposalStatus(StatusModel):
     generation: int = Field(description="Generation of the spec that the rejection is about.")
 
 
+class AcknowledgedStatus(StatusModel):
+    """A finding that somebody acknowledged by a PlacementApproval. Inbox and alerts leave it alone while it holds."""
+
+    finding: str = Field(description="What is known: the reason of a condition, or OverLine.")
+    generation: int = Field(description="Generation of the spec that it was found with.")
+    severity: str = Field(description="How severe it was. It counts again when it is more severe.")
+    serves: bool = Field(description="Whether anything served. It counts again when nothing does any more.")
+    by: str = Field(description="User name of the person who acknowledged it.")
+    until: Time = Field(description="Time from which it counts again.")
+    approval: str = Field(description="Uid of the PlacementApproval. Without that object it counts again.")
+    reason: str | None = optional("Reason, as text for people.")
+
+
 class RebalancingStatus(StatusModel):
     """The live loop's decision and proposal. Live figures are in the metrics."""
 
@@ -599,3 +612,6 @@ class InferenceDeploymentStatus(StatusModel):
     )
     decisions: list[DecisionStatus] | None = several(10, "The last decisions, the newest first.")
     rebalancing: RebalancingStatus | None = optional("The live loop's decision and proposal.")
+    acknowledged: list[AcknowledgedStatus] | None = several(
+        8, "Findings that people know of. They are shown apart, and their alerts rest, while these entries hold."
+    )

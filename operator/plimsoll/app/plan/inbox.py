@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from plimsoll.adapters.cluster.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, ProposalContent, Verdict
@@ -17,9 +17,19 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
-from plimsoll.rebalance.inbox import AnsweredProposals, Board, PendingProposals, Posted, Vote, VoteOutcome, board_of
+from plimsoll.rebalance.inbox import (
+    AnsweredProposals,
+    Board,
+    PendingProposals,
+    Posted,
+    Vote,
+    VoteOutcome,
+    board_of,
+    spent_of,
+)
 from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.render.placement_proposals import STATE_LABEL, Found, Owner, in_state, placement_proposal
+from plimsoll.status.acknowledged import AcknowledgementAnswer, AcknowledgementOutcome, AskedAcknowledgement
 from plimsoll.status.approval_words import orphan_sentence, outcome_sentence
 from plimsoll.status.workload_trust import controller_of
 
@@ -30,6 +40,8 @@ MOST_ORPHANS = 20
 """The most approvals without a deployment that one pass answers. The namespaces take turns."""
 
 logger = logging.getLogger("plimsoll.inbox")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +64,20 @@ class ProposalWrites:
 
 class _Answer(NamedTuple):
     body: Body
-    vote: Vote
+    vote: Vote | AskedAcknowledgement
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentInbox:
-    """The objects of one deployment: proposals by id and approvals by uid, as the cluster has them."""
+    """The objects of one deployment: proposals by id and approvals by uid, as the cluster has them.
+
+    ``acknowledging`` are the approvals that acknowledge findings, the oldest first.
+    """
 
     proposals: Mapping[str, Body]
     approvals: Mapping[str, Body]
     pending: PendingProposals
+    acknowledging: tuple[AskedAcknowledgement, ...] = ()
 
 
 @dataclass(slots=True)
@@ -77,7 +93,7 @@ class ProposalInbox:
     _last_made: dict[tuple[str, str], float] = field(default_factory=dict)
     _proposals: dict[ObjectKey, list[Body]] = field(default_factory=dict)
     _approvals: dict[ObjectKey, list[_Answer]] = field(default_factory=dict)
-    _votes: dict[str, tuple[Body, Vote | None]] = field(default_factory=dict)
+    _votes: dict[str, tuple[Body, Vote | AskedAcknowledgement | None]] = field(default_factory=dict)
     """Each approval as it was read, by uid. Each is read once: there may be thousands, and most stay as they are."""
     _is_open: bool = False
 
@@ -109,12 +125,14 @@ class ProposalInbox:
             if (controller_of(body) or {}).get("uid") == owner.uid and (posted := self._read(body, _posted)) is not None
         }
         answers = self._approvals.get(owner.key, ())
-        votes = sorted((each.vote for each in answers), key=lambda vote: (vote.created, vote.uid))
+        given = sorted((each.vote for each in answers), key=lambda vote: (vote.created, vote.uid))
+        votes = tuple(vote for vote in given if isinstance(vote, Vote))
         posted = tuple(found for _, found in proposals.values())
         return DeploymentInbox(
             {name: body for name, (body, _) in proposals.items()},
             {each.vote.uid: each.body for each in answers},
-            PendingProposals(owner.uid, owner.generation, posted, tuple(votes)),
+            PendingProposals(owner.uid, owner.generation, posted, votes),
+            tuple(vote for vote in given if isinstance(vote, AskedAcknowledgement)),
         )
 
     def outbox(
@@ -123,6 +141,7 @@ class ProposalInbox:
         inbox: DeploymentInbox,
         answered: AnsweredProposals,
         turn: LoopTurn | None,
+        acknowledgements: Sequence[AcknowledgementAnswer],
         fleet: Fleet,
         now: float,
     ) -> ProposalWrites:
@@ -133,6 +152,7 @@ class ProposalInbox:
             inbox: what there was before the turn.
             answered: people's answers so far, with those of this turn.
             turn: its turn in this pass; None if it had none.
+            acknowledgements: what became of those who acknowledge a finding.
             fleet: where prices are read from.
             now: POSIX seconds.
         """
@@ -146,11 +166,12 @@ class ProposalInbox:
             now=now,
             changed_at=None if turn is None else turn.standing.history.last(*ChangeKind),
         )
+        spent = [vote.uid for vote in inbox.pending.spent()] + [each.uid for each in spent_of(inbox.acknowledging)]
         return ProposalWrites(
             posted=(*_relabelled(inbox, board), *_new(owner, board, turn, fleet, now)),
             withdrawn=tuple(inbox.proposals[each] for each in board.withdrawn),
-            answered=tuple(_answered(owner, inbox, answered, now)),
-            spent=tuple(inbox.approvals[vote.uid] for vote in inbox.pending.spent()),
+            answered=(*_answered(owner, inbox, answered, now), *_acknowledged(inbox, acknowledgements, now)),
+            spent=tuple(inbox.approvals[uid] for uid in spent),
         )
 
     def orphans(self, served: Collection[ObjectKey], now: float) -> ProposalWrites:
@@ -218,18 +239,24 @@ def _content(body: Body) -> ProposalContent:
     return ProposalContent.model_validate(content, extra="ignore", by_alias=True, by_name=False)
 
 
-def _vote(body: Body) -> Vote:
+def _vote(body: Body) -> Vote | AskedAcknowledgement:
     spec = PlacementApprovalSpec.model_validate(body["spec"], extra="ignore", by_alias=True, by_name=False)
-    status = body.get("status") or {}
+    outcome = str((body.get("status") or {}).get("state") or "")
+    created, reason = _seconds(body["metadata"]["creationTimestamp"]), spec.reason or ""
+    if spec.decision is Verdict.ACKNOWLEDGE:
+        finding, generation, until = _needed(spec.finding), _needed(spec.generation), _seconds(spec.until)
+        return AskedAcknowledgement(uid_of(body), finding, generation, spec.by, until, created, reason, outcome)
+    approves = spec.decision is Verdict.APPROVE
     return Vote(
-        uid_of(body),
-        spec.proposal,
-        spec.by,
-        approves=spec.decision is Verdict.APPROVE,
-        reason=spec.reason or "",
-        created=_seconds(body["metadata"]["creationTimestamp"]),
-        outcome=str(status.get("state") or ""),
+        uid_of(body), _needed(spec.proposal), spec.by, approves, reason=reason, created=created, outcome=outcome
     )
+
+
+def _needed(value: T | None) -> T:
+    """Return a field that the CRD's rules demand: an object from before a rule may lack it."""
+    if value is None:
+        raise ValueError("a field is missing that its decision needs")
+    return value
 
 
 def _seconds(text: Any) -> float:
@@ -269,7 +296,15 @@ def _answered(
             yield inbox.approvals[vote.uid], _status(outcome, message, now)
 
 
-def _status(outcome: VoteOutcome, message: str, now: float) -> Mapping[str, Any]:
+def _acknowledged(
+    inbox: DeploymentInbox, answers: Iterable[AcknowledgementAnswer], now: float
+) -> Iterator[tuple[Body, Mapping[str, Any]]]:
+    for each in answers:
+        if each.outcome != each.asked.outcome and each.asked.uid in inbox.approvals:
+            yield inbox.approvals[each.asked.uid], _status(each.outcome, each.message, now)
+
+
+def _status(outcome: VoteOutcome | AcknowledgementOutcome, message: str, now: float) -> Mapping[str, Any]:
     return {"state": outcome.value, "message": message, "at": to_rfc3339(now)}
 
 

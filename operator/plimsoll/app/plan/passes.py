@@ -224,7 +224,7 @@ class Passes:
         if found is None:
             return _NOBODY
         seen.inboxes[identity.uid] = found
-        return People(pending=found.pending)
+        return People(pending=found.pending, acknowledging=found.acknowledging)
 
     def _world(self, picture: Picture, seen: _Seen, now: float, supervisor: _OperatorSupervisor) -> World:
         """Step 2, and all that a decision is made from."""
@@ -287,18 +287,19 @@ class Passes:
                 return self.rendered.desired(body, outcome)
             except Exception:  # noqa: BLE001 - the old status is unusable: the new one has only the problem
                 return self.rendered.problem_alone(body, outcome)
-        outbox = self._outbox(seen, outcome, now)
+        outbox = self._outbox(seen, desired, now)
         return desired if outbox.is_empty else replace(desired, outbox=outbox)
 
-    def _outbox(self, seen: _Seen, outcome: Outcome, now: float) -> ProposalWrites:
+    def _outbox(self, seen: _Seen, desired: Desired, now: float) -> ProposalWrites:
         """Return what is to be written about proposals and approvals. They are advice: an exception is logged."""
+        outcome = desired.outcome
         inbox = seen.inboxes.get(outcome.uid)
         if self.inbox is None or inbox is None or outcome.is_faulty:
             return _NOTHING
         entry, owner = outcome.deployment.record.status.rebalancing, outcome.deployment.owner
         answered = answered_proposals_of(entry) if outcome.standing is None else outcome.standing.answered
         try:
-            return self.inbox.outbox(owner, inbox, answered, outcome.turn, seen.fleet, now)
+            return self.inbox.outbox(owner, inbox, answered, outcome.turn, desired.acknowledgements, seen.fleet, now)
         except Exception:
             logger.exception("%s: no proposals in this pass", outcome.key)
             return _NOTHING

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeployment
+from plimsoll.api.v1alpha1.status import AcknowledgedStatus
 from plimsoll.app.plan.inbox import ProposalWrites
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.equal_parts import shared
 from plimsoll.app.watch.store import Body
+from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.kept import Kept
 from plimsoll.decision.outcome import Outcome
 from plimsoll.decision.results.manifests import manifests_of
@@ -25,9 +27,16 @@ from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.placement.extra_pods import Replacements
+from plimsoll.status.acknowledged import (
+    ACKNOWLEDGED,
+    AcknowledgementAnswer,
+    AcknowledgementOutcome,
+    acknowledged_by,
+    answers_of,
+)
 from plimsoll.status.reading import Record
 from plimsoll.status.report import Report
-from plimsoll.status.severity import Judged, state_of
+from plimsoll.status.severity import Judged, state_at
 from plimsoll.status.signs import signs_of
 from plimsoll.status.writing import document_of, new_status
 
@@ -46,6 +55,7 @@ class Desired:
         manifests: the objects of its pools.
         new_status: the status; None: there is none.
         judged: the state that this status shows; None: there is none.
+        acknowledgements: what became of those who acknowledge a finding.
         outbox: what is to be written about proposals and approvals.
     """
 
@@ -55,6 +65,7 @@ class Desired:
     manifests: tuple[Manifest, ...] = ()
     new_status: Mapping[str, Any] | None = None
     judged: Judged | None = None
+    acknowledgements: tuple[AcknowledgementAnswer, ...] = ()
     outbox: ProposalWrites = field(default_factory=ProposalWrites)
 
     @property
@@ -126,29 +137,44 @@ class Rendered:
         if known is not None and known.desired.body is body and self._now < known.until and known.facts == facts:
             desired = known.desired
             if desired.outcome is not outcome:
-                desired = Desired(body, outcome, desired.report, desired.manifests, desired.new_status, desired.judged)
+                desired = replace(desired, outcome=outcome)
                 known = _Last(known.facts, desired, known.until)
             self._kept.put(outcome.uid, known)
             return desired
         report = report_of(outcome, self._now)
         manifests = self._manifests(outcome)
-        status, judged = self._status(body, report, outcome.deployment.record)
+        status, judged, answers = self._status(body, report, outcome.deployment, outcome.deployment.record)
         is_written = status == body.get("status")
-        desired = Desired(body, outcome, report, manifests, body.get("status") if is_written else status, judged)
+        stored = body.get("status") if is_written else status
+        desired = Desired(body, outcome, report, manifests, stored, judged, answers)
         until = math.inf if is_written else self._now + UNWRITTEN_SECONDS
+        ends = [each.asked.until for each in answers if each.outcome is AcknowledgementOutcome.HOLDS]
+        until = min([until, *ends])
         self._kept.put(outcome.uid, _Last(facts, desired, until))
         return desired
 
     def problem_alone(self, body: Body, outcome: Outcome) -> Desired:
         """Return what is to be written if the earlier status is of no use: the problem alone."""
         report = report_of(outcome, self._now)
-        status, judged = self._status(body, report, Record())
-        return Desired(body, outcome, report, new_status=status, judged=judged)
+        status, judged, answers = self._status(body, report, outcome.deployment, Record())
+        return Desired(body, outcome, report, new_status=status, judged=judged, acknowledgements=answers)
 
-    def _status(self, body: Body, report: Report, record: Record) -> tuple[dict[str, Any], Judged]:
-        """Return the status after a report, and the state that it shows."""
-        status = new_status(report, record, to_rfc3339(self._now))
-        return document_of(status), state_of(signs_of(status, body["metadata"]))
+    def _status(
+        self, body: Body, report: Report, deployment: Deployment, record: Record
+    ) -> tuple[dict[str, Any], Judged, tuple[AcknowledgementAnswer, ...]]:
+        """Return the status after a report, the state that it shows, and what became of who acknowledges a finding."""
+        status, now = new_status(report, record, to_rfc3339(self._now)), self._now
+        signs = signs_of(status, body["metadata"])
+        judged, known, asked = state_at(signs, now), signs.acknowledged, deployment.people.acknowledging
+        if asked is None:
+            return document_of(status), judged, ()
+        answers = answers_of(asked, known, judged, signs.generation, now)
+        kept = acknowledged_by(answers, known, judged)
+        if kept != known:
+            entries = [AcknowledgedStatus.model_validate(ACKNOWLEDGED.fields(each), by_name=True) for each in kept]
+            status = status.model_copy(update={"acknowledged": entries})
+            judged = state_at(replace(signs, acknowledged=kept), now)
+        return document_of(status), judged, answers
 
     def _manifests(self, outcome: Outcome) -> tuple[Manifest, ...]:
         """Return the last manifests if spec, pools and the image's platforms are the same; else make them."""
@@ -181,6 +207,7 @@ def _facts(outcome: Outcome) -> tuple[Any, ...]:
         outcome.decision,
         outcome.turn,
         outcome.problem,
+        deployment.people.acknowledging,
         outcome.under_way,
         outcome.besides,
     )

@@ -30,7 +30,7 @@ from plimsoll.app.settings import Settings
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.sizes import size_sentence
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
-from plimsoll.decision.deployment import Asked, Deployment, Identity, People, PlacedPools
+from plimsoll.decision.deployment import Asked, Deployment, Identity, PlacedPools
 from plimsoll.decision.kept import ChangedRequests
 from plimsoll.decision.lessons import teaches_others
 from plimsoll.decision.pools import placed_now
@@ -133,7 +133,7 @@ class DeploymentReader:
         if asked.resource is None or asked.request is None:
             return replace(bare, asked=asked)
         opening = opening_of(windows_of(asked.resource.spec.rebalancing), now)
-        people = bare.people if opening == bare.people.opening else People(opening, bare.people.pending)
+        people = bare.people if opening == bare.people.opening else replace(bare.people, opening=opening)
         return Deployment(bare.identity, bare.record, bare.placed, asked, bare.writes, people)
 
     def _asked(self, body: Body, bare: Deployment, fleet: Fleet) -> Asked:

@@ -26,7 +26,6 @@ from plimsoll.app.watch.contests import Contests
 from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, Store, key_of, uid_of
 from plimsoll.app.write.free_names import FreeNames
-from plimsoll.domain.public_words import PublicWord
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
@@ -61,11 +60,15 @@ class NameTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An event to record. Duplicates are found by object, generation, reason and message."""
+    """An event to record. Duplicates are found by object, generation, reason and message.
 
-    reason: PublicWord
+    One with a pause is recorded at most once in so many seconds, whatever its message: load comes and goes.
+    """
+
+    reason: str
     message: str
     warning: bool = False
+    pause_seconds: int = 0
 
 
 @dataclass(slots=True)
@@ -347,7 +350,8 @@ def _event(owner: Body, note: Note) -> Manifest:
     """An ``events.k8s.io/v1`` Event about the InferenceDeployment."""
     head = owner["metadata"]
     now = time.time()
-    content = f"{head['uid']}/{head.get('generation')}/{note.reason}/{note.message}"
+    same = now // note.pause_seconds if note.pause_seconds else note.message
+    content = f"{head['uid']}/{head.get('generation')}/{note.reason}/{same}"
     name = f"{head['name']}.{hashlib.sha256(content.encode()).hexdigest()[:16]}"
     return {
         "apiVersion": EVENTS.api_version,

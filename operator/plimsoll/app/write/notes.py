@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.write.executor import Note
-from plimsoll.domain.public_words import ConditionType, EventReason, PublicWord
+from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason, PublicWord
 from plimsoll.domain.units import counted, to_rfc3339
 from plimsoll.placement.demands.failed_moves import FailedMove, settings_words, subject_of
 from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
@@ -33,10 +35,28 @@ def notes_of(desired: Desired) -> list[Note]:
             notes.append(Note(EventReason.PLACEMENT_IMPOSSIBLE, planned_sentence(desired.report), warning=True))
     failed = {} if desired.report is None else {subject_of(each): each for each in desired.report.failed_moves}
     notes += [_rolled_back(failed.get(subject_of(each)), decision) for each in decision.rolled_back]
+    notes += _begun(desired)
     if outcome.turn is not None and outcome.turn.acted:
         word = EventReason(f"Rebalanced{type(outcome.turn.decision).__name__}")
         notes.append(Note(word, outcome.turn.standing.last_change or ""))
     return notes
+
+
+FINDING_PAUSE_SECONDS = 3600
+"""The same finding has one event an hour at most: about as long as the API server keeps events."""
+
+_SAID_ELSEWHERE = (ConditionReason.NO_GPU_FITS, ConditionReason.PODS_NOT_CREATED)
+"""What stalls and has an event of its own: ``PlacementImpossible``, and the one of the refused write."""
+
+
+def _begun(desired: Desired) -> Iterator[Note]:
+    """Yield what stalls or serves worse than asked from this status on. Its condition says why, and what helps."""
+    stated = {} if desired.new_status is None else {each["type"]: each for each in desired.new_status["conditions"]}
+    for kind in (ConditionType.STALLED, ConditionType.TROUBLED):
+        now, before = stated.get(kind), desired.outcome.deployment.record.condition(kind)
+        if now is None or now["reason"] in _SAID_ELSEWHERE or (before is not None and before.reason == now["reason"]):
+            continue
+        yield Note(now["reason"], now["message"], warning=True, pause_seconds=FINDING_PAUSE_SECONDS)
 
 
 def warning(reason: PublicWord, why: str, cause: PublicWord | str = "", helps: str = "") -> Note:

@@ -8,7 +8,6 @@ from enum import StrEnum
 
 from plimsoll.cli.answers.rows import AnswerRow
 from plimsoll.cli.split_words import split_words
-from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS
 from plimsoll.domain.decisions.outcomes import Fit
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.options.sizing import Sized
@@ -46,7 +45,7 @@ def _picked(rows: Sequence[AnswerRow]) -> Iterator[tuple[Advice, AnswerRow]]:
     if owned:
         yield Advice.CHEAPEST_OWNED, min(owned, key=_dollars)
     yield Advice.CHEAPEST, cheapest
-    usual = [row for row in rows if row.gpu.family not in RARE_IN_SERVERS] or rows
+    usual = [row for row in rows if row.gpu.is_for_servers] or rows
     first = min(usual, key=_dollars)
     if first is not cheapest:
         yield Advice.CHEAPEST_IN_SERVERS, first

@@ -13,7 +13,7 @@ from enum import IntEnum
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.questions.asked import EstimateQuestion
 from plimsoll.cli.questions.types import left_out
-from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS, GpuType
+from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.latency import Performance
 from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
 from plimsoll.domain.requests.serving import Request
@@ -32,9 +32,9 @@ class Standing(IntEnum):
     OWN = 0
     """The cluster has it."""
     IN_SERVERS = 1
-    """Its family is common in servers, and its price is known."""
+    """Its maker sells it for servers, and its price is known."""
     RARE = 2
-    """It is of a family for games or devices, which few sellers put into servers."""
+    """It is made for workstations, games or devices, and in few servers."""
     UNPRICED = 3
     """Nobody is known to sell it."""
 
@@ -76,7 +76,7 @@ def _standing(gpu: GpuType, *, is_owned: bool) -> Standing:
         return Standing.OWN
     if gpu.price is None:
         return Standing.UNPRICED
-    return Standing.RARE if gpu.family in RARE_IN_SERVERS else Standing.IN_SERVERS
+    return Standing.IN_SERVERS if gpu.is_for_servers else Standing.RARE
 
 
 def types_in_order(types: Iterable[GpuType], owned: Collection[str] = ()) -> tuple[GpuType, ...]:

@@ -29,7 +29,7 @@ from plimsoll.cli.changes.changes import (
     with_step,
 )
 from plimsoll.cli.split_words import split_options, split_words
-from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS, GpuType
+from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
 from plimsoll.domain.public_words import WISHED
 from plimsoll.domain.requests.serving import Request
@@ -262,7 +262,7 @@ def _other_gpu(asked: Request, than: GpuType) -> Iterator[RemedyAnswer]:
     """Yield the cheapest GPU type that is sold for servers and holds the load as it is, with its price."""
     found: list[tuple[Decimal, Sized]] = []
     for gpu in load_gpu_types():
-        if gpu.name == than.name or gpu.is_slice or gpu.family in RARE_IN_SERVERS or gpu.price is None:
+        if gpu.name == than.name or gpu.is_slice or not gpu.is_for_servers or gpu.price is None:
             continue
         sized = _Question(gpu, None).fitting(asked)
         price = None if sized is None else hourly_price(gpu, sized.split)

@@ -82,13 +82,18 @@ def approval(answer: ProposalAnswer, proposal: Body, namespace: str, by: str) ->
         "by": by,
         **({"reason": answer.reason} if answer.reason else {}),
     }
+    return approval_body(spec, namespace, owners)
+
+
+def approval_body(spec: Body, namespace: str, owners: Sequence[Body]) -> dict[str, Any]:
+    """Return a PlacementApproval with this spec."""
     return {
         "apiVersion": API_VERSION,
         "kind": APPROVAL_KIND,
         "metadata": {
-            "generateName": f"{answer.deployment}-",
+            "generateName": f"{spec['deployment']}-",
             "namespace": namespace,
-            **({"ownerReferences": owners} if owners else {}),
+            **({"ownerReferences": list(owners)} if owners else {}),
         },
         "spec": spec,
     }

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kubernetes.aio import config
 
-from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, OF_PEOPLE, ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.adapters.cluster.kubeconfigs import UNREADABLE, NoCluster, check_exists
+from plimsoll.cli.cluster.acknowledging import (
+    FindingAnswer,
+    GivenAcknowledgement,
+    acknowledgement,
+    acknowledgement_body,
+)
 from plimsoll.cli.cluster.answering import GivenAnswer, ProposalAnswer, approval, meant
 from plimsoll.cli.cluster.options import ClusterAccess
-from plimsoll.domain.errors import PlimsollError, SourceUnavailable
+from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import pod_selector
 
@@ -53,12 +61,21 @@ class LiveCluster:
     async def ask(self, work: Callable[[Cluster], Awaitable[T]]) -> T:
         """Return what ``work`` finds. Raises :class:`PlimsollError`: the cluster does not answer, or refuses it."""
         try:
-            async with Cluster(self.access.file, self.access.context) as cluster:
+            async with Cluster(self.access.file, self.access.context, patience=OF_PEOPLE) as cluster:
                 return await work(cluster)
         except NoCluster:
             raise
         except SourceUnavailable as error:
             raise SourceUnavailable(f"{error}. {_which(self.access)}") from error
+
+    def check(self) -> None:
+        """Raise :class:`PlimsollError` if the cluster cannot be reached. It may refuse whatever it likes."""
+
+        async def work(cluster: Cluster) -> None:
+            with suppress(ClusterRefused):
+                await cluster.user_name()
+
+        answered(self.ask(work))
 
     def inference_deployment(self, key: ObjectKey) -> Body | None:
         """One InferenceDeployment, or None."""
@@ -90,6 +107,43 @@ class LiveCluster:
             return GivenAnswer(answer, proposal, key, by)
 
         return answered(self.ask(work))
+
+    def acknowledge(self, answer: FindingAnswer) -> GivenAcknowledgement:
+        """Create a PlacementApproval that acknowledges a finding, in this user's name. Return what was done.
+
+        Raises:
+            InvalidInput: there is no such deployment or finding, or the end cannot be used.
+            PlimsollError: the cluster does not answer, or refuses it.
+        """
+        key = ObjectKey(answer.namespace or default_namespace(self.access.file, self.access.context), answer.deployment)
+
+        async def work(cluster: Cluster) -> GivenAcknowledgement:
+            body = await cluster.get(INFERENCE_DEPLOYMENTS, key)
+            if body is None:
+                raise no_deployment(key)
+            return await put_acknowledgement(cluster, answer, body, time.time())
+
+        return answered(self.ask(work))
+
+
+async def put_acknowledgement(
+    cluster: Cluster, answer: FindingAnswer, body: Mapping[str, Any], now: float
+) -> GivenAcknowledgement:
+    """Create the PlacementApproval that acknowledges a finding in this user's own name. Return what was done.
+
+    Raises:
+        InvalidInput: there is no such finding, or the end cannot be used.
+        PlimsollError: the cluster does not answer, or refuses it.
+    """
+    spec = acknowledgement(answer, body, await cluster.user_name(), now)
+    made = await cluster.create(acknowledgement_body(spec, body))
+    return GivenAcknowledgement(spec, ObjectKey(made["metadata"]["namespace"], made["metadata"]["name"]))
+
+
+def no_deployment(key: ObjectKey) -> InvalidInput:
+    """Return the error about a deployment that does not exist."""
+    fix = f"There is no InferenceDeployment {key}: name another one, or its namespace with -n."
+    return InvalidInput("NAME", key.name, fix)
 
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:

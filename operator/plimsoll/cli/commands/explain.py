@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
@@ -30,4 +32,4 @@ def command(name: str, namespace: str | None, form: str, kubeconfig: str | None,
     if form == "json":
         print_document(form, story_document(body))
     else:
-        print_story(screen(), body)
+        print_story(screen(), body, time.time())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 
 from plimsoll.api.v1alpha1 import PoolStatus
 from plimsoll.api.v1alpha1.status import (
+    Condition,
     DecisionStatus,
     FailedMoveStatus,
     ObservationStatus,
@@ -25,24 +26,26 @@ from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.status.found_words import found_words
 from plimsoll.status.places import LIMITS, split_of
 from plimsoll.status.reading import record_of, whole_status
-from plimsoll.status.severity import state_of
+from plimsoll.status.severity import state_at
 from plimsoll.status.signs import signs_of
 from plimsoll.status.writing import document_of
 
 
-def print_story(console: Console, body: Mapping[str, Any]) -> None:
-    """Print the state, conditions, estimate, rejections, pools, the engines' reports and the live loop's decision."""
+def print_story(console: Console, body: Mapping[str, Any], now: float) -> None:
+    """Print the state, conditions, estimate, rejections, pools, the engines' reports and the live loop's decision.
+
+    ``now`` is in POSIX seconds.
+    """
     record = record_of(body)
     status = whole_status(record)
     if status.observed_generation != body["metadata"].get("generation"):
         print_lines(console, (_OLD,), "yellow")
     print_lines(console, (f"Warning: {complaint}" for complaint in record.complaints), "yellow")
-    judged = state_of(signs_of(status, body["metadata"]))
+    judged = state_at(signs_of(status, body["metadata"]), now)
     print_lines(console, (f"State: {judged.state} ({judged.severity.name.lower()}).",))
-    print_lines(
-        console, (f"{each.type}={each.status} {each.reason}: {each.message}" for each in status.conditions or ())
-    )
-    print_details(console, status)
+    print_lines(console, () if judged.known is None else (f"{judged.known.words()}.",), "bold")
+    print_lines(console, _conditions(status.conditions or ()))
+    print_details(console, status, in_full=True)
     print_lines(console, map(_pool, status.pools or ()))
     print_lines(console, map(_decided, status.decisions or ()))
     print_lines(console, (f"Proposal ({each.reason}): {each.message}" for each in status.proposals or ()))
@@ -67,6 +70,14 @@ def story_document(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _OLD = "The operator has not seen the last change yet; this is the state before it."
+
+
+def _conditions(conditions: Sequence[Condition]) -> Iterator[str]:
+    """Yield each sentence once, after all conditions that say it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for each in conditions:
+        found.setdefault((each.reason, each.message), []).append(f"{each.type}={each.status}")
+    yield from (f"{' '.join(names)} {reason}: {message}" for (reason, message), names in found.items())
 
 
 def _pool(pool: PoolStatus) -> str:

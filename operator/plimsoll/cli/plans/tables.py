@@ -48,7 +48,7 @@ def print_plan(console: Console, outcomes: Sequence[PlannedStatus]) -> None:
             "-" if placement is None else _split_of(placement),
             str(sum(pool.replicas for pool in outcome.status.pools or ())),
             "-" if estimate is None else estimate.gib_per_gpu,
-            "-" if estimate is None else str(estimate.kv_capacity_tokens),
+            "-" if estimate is None else f"{estimate.kv_capacity_tokens:,}",
             *_times(None if placement is None else placement.performance),
             "-" if placement is None else placement.hourly_price or "-",
         )
@@ -63,7 +63,7 @@ def _times(found: PerformanceStatus | None) -> tuple[str, str]:
     if found is None:
         return "-", "-"
     mark = "" if found.validated else "?"
-    return f"{found.ttft_milliseconds} ms{mark}", f"{found.tpot_milliseconds} ms{mark}"
+    return f"{found.ttft_milliseconds:,} ms{mark}", f"{found.tpot_milliseconds:,} ms{mark}"
 
 
 def print_appraisal(console: Console, appraisal: Appraisal | None) -> None:
@@ -83,8 +83,8 @@ def print_appraisal(console: Console, appraisal: Appraisal | None) -> None:
     print_lines(console, (f"{appraisal.deployments} deployments were decided together. {proof}",))
 
 
-def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
-    """Print the estimate, rejections and remedies of one deployment."""
+def print_details(console: Console, status: InferenceDeploymentStatus, *, in_full: bool = False) -> None:
+    """Print the estimate, rejections and remedies of one deployment; ``in_full`` as for :func:`print_rejections`."""
     if status.estimate is not None:
         print_estimate(console, status.estimate)
     if status.placement is not None:
@@ -92,7 +92,7 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
     if status.size is not None:
         print_lines(console, (size_words(status.size),))
     if status.rejections:
-        print_rejections(console, status.rejections)
+        print_rejections(console, status.rejections, in_full=in_full)
     _print_messages(console, "What would help:", [each.message for each in status.remedies or ()])
     _print_messages(console, "What would make it cheaper:", [each.message for each in status.suggestions or ()])
 
@@ -178,8 +178,8 @@ def _cache(estimate: EstimateStatus) -> str:
     if not estimate.kv_needed_tokens:
         return NO_CACHE
     return (
-        f"KV cache: {estimate.kv_needed_tokens} tokens needed, {estimate.kv_capacity_tokens} would fit. "
-        f"One more token in all layers with attention takes {estimate.kv_bytes_per_token} bytes of a GPU."
+        f"KV cache: {estimate.kv_needed_tokens:,} tokens needed, {estimate.kv_capacity_tokens:,} would fit. "
+        f"One more token in all layers with attention takes {estimate.kv_bytes_per_token:,} bytes of a GPU."
     )
 
 
@@ -211,12 +211,19 @@ def _split_of(entry: PlacementStatus | RejectionStatus) -> str:
     return f"{cut} EP" if entry.expert_parallel else cut
 
 
-def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) -> None:
-    """Print every other candidate and the reason against it."""
-    print_lines(console, ("Not taken:",), "bold")
-    table = Listing((name("GPU"), figure("TP"), name("REASON"), prose("WHY")))
+def print_rejections(console: Console, rejections: Sequence[RejectionStatus], *, in_full: bool = False) -> None:
+    """Print every other candidate and the reason against it.
+
+    If not in full, splits of one GPU type with the same reason share a row with the words of the first of them.
+    """
+    alike: dict[tuple[str, str, str], list[RejectionStatus]] = {}
     for each in rejections:
-        table.add(each.gpu_type, _split_of(each), each.reason, each.message)
+        alike.setdefault((each.gpu_type, each.reason, _split_of(each) if in_full else ""), []).append(each)
+    shares = " (of several TP, the first one's figures; -o json has all)" if len(alike) < len(rejections) else ""
+    print_lines(console, (f"Not taken{shares}:",), "bold")
+    table = Listing((name("GPU"), figure("TP"), name("REASON"), prose("WHY")))
+    for (gpu_type, reason, _), found in alike.items():
+        table.add(gpu_type, ", ".join(map(_split_of, found)), reason, found[0].message)
     print_listing(console, table)
 
 

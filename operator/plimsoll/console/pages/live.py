@@ -27,11 +27,11 @@ from plimsoll.console.views.load.pressure import (
     worst_first,
 )
 from plimsoll.console.views.paging import is_key, part_of
-from plimsoll.console.views.proposals.inbox import groups_of, inbox_of, open_proposals_of
+from plimsoll.console.views.proposals.inbox import acknowledging_path, groups_of, inbox_of, open_proposals_of
 from plimsoll.console.views.proposals.page import costs_by_proposal
 from plimsoll.console.views.rows import DeploymentRow, row_of
 from plimsoll.console.views.sorting import sorted_items
-from plimsoll.console.views.states import Pressures, pressures_of, summary_of
+from plimsoll.console.views.states import Pressures, mark_of, pressures_of, summary_of
 from plimsoll.console.views.words import age
 from plimsoll.console.views.world import GapKind
 from plimsoll.console.visit import ConsolePage, Visit
@@ -148,7 +148,7 @@ async def deployment(visit: Visit) -> ConsolePage:
     row = row_of(body)
     live = await live_uses(visit, [row])
     proposals = open_proposals_of(visit.world, key, visit.now)
-    use, settings = live.uses[key], visit.tools.settings
+    use, settings, judged = live.uses[key], visit.tools.settings, mark_of(row, now=visit.now).judged
     past = await visit.tools.live.over_time(pods_of(live.asked, [key]), USUAL)
     values = {
         "found": deployment_of(
@@ -162,6 +162,8 @@ async def deployment(visit: Visit) -> ConsolePage:
         "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
         "notice": live.notice,
         "shown": age(USUAL.seconds),
+        "known": judged.known,
+        "acknowledge": acknowledging_path(key) if judged.finding and judged.known is None else "",
         "proposals": proposals,
         "costs": costs_by_proposal(visit.world, proposals),
         "big": BIG_LENGTH,

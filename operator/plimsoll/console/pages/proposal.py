@@ -158,7 +158,11 @@ async def _missing(visit: Visit, found: ProposalPage) -> tuple[str, ...]:
     """Return the rights that the person lacks for an answer, as sentences. Without a form nothing is asked."""
     if not visit.tools.settings.allow_approvals or not found.verdicts:
         return ()
-    deployment = found.content.deployment
+    return await missing_rights(visit, found.content.deployment)
+
+
+async def missing_rights(visit: Visit, deployment: ObjectKey) -> tuple[str, ...]:
+    """Return the rights that the person lacks to answer about a deployment, as sentences."""
     create = ObjectKey(deployment.namespace, "")
     try:
         may_create = await visit.cluster.may("create", APPROVALS, create)

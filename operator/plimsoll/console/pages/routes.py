@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plimsoll.console.pages.acknowledge import acknowledge, acknowledging
 from plimsoll.console.pages.commands import simulator, simulator_form, what_if, what_if_form
 from plimsoll.console.pages.live import deployment, deployments, fleet, inbox, pressure
 from plimsoll.console.pages.plain import accuracy, calculator, changes, words
@@ -19,6 +20,8 @@ PAGES = (
     View("/fleet", fleet, "Fleet"),
     View("/deployments", deployments, "Deployments"),
     View("/deployments/{namespace}/{name}", deployment),
+    View("/deployments/{namespace}/{name}/acknowledge", acknowledging),
+    View("/deployments/{namespace}/{name}/acknowledge", acknowledge, method="POST", writes=True),
     View("/proposals/{namespace}/{name}", proposal),
     View("/proposals/{namespace}/{name}/answer", answer, method="POST", writes=True),
     View("/changes", changes, "Changes"),

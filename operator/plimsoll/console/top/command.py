@@ -7,7 +7,7 @@ import click
 from plimsoll.cli.cluster.options import with_cluster
 from plimsoll.cli.options import option, output
 from plimsoll.cli.screen import screen
-from plimsoll.console.asked import fallback_namespace, needing_extra, settings_from, with_shared_options
+from plimsoll.console.asked import needing_extra, reached_namespace, settings_from, with_shared_options
 
 
 @click.command("top")
@@ -32,4 +32,4 @@ def command(
         from plimsoll.console.top.frame import Pictures, documented, printed, watch  # noqa: PLC0415 - it needs the extra
     shown = printed if form == "table" else documented
     pictures = Pictures(screen(), seconds, shown if once or form != "table" else None)
-    watch(settings, fallback_namespace(settings), pictures)
+    watch(settings, reached_namespace(settings), pictures)

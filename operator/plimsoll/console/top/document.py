@@ -9,8 +9,10 @@ from plimsoll.cli.split_words import split_document
 from plimsoll.console.views.deployments import DeploymentLine, lines_of
 from plimsoll.console.views.fleet import TypeStrip, strips_of
 from plimsoll.console.views.load.live_use import LiveUse, SampledFigure
+from plimsoll.console.views.states import pressures_of
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import to_rfc3339
 
 
 def picture_document(world: ClusterView, uses: Mapping[ObjectKey, LiveUse], now: float) -> dict[str, Any]:
@@ -24,7 +26,8 @@ def picture_document(world: ClusterView, uses: Mapping[ObjectKey, LiveUse], now:
     return {
         "gpuTypes": [_type(strip) for strip in strips_of(world)],
         "deployments": [
-            _deployment(line, uses.get(line.row.key, LiveUse()), now) for line in lines_of(world.rows.values())
+            _deployment(line, uses.get(line.row.key, LiveUse()), now)
+            for line in lines_of(world.rows.values(), pressures_of(uses, now), now)
         ],
         "notes": [gap.sentence for gap in world.gaps],
     }
@@ -42,11 +45,12 @@ def _type(strip: TypeStrip) -> dict[str, Any]:
 
 
 def _deployment(line: DeploymentLine, use: LiveUse, now: float) -> dict[str, Any]:
-    row, figures = line.row, line.row.figures
+    row, figures, known = line.row, line.row.figures, line.state.judged.known
     return {
         "namespace": row.key.namespace,
         "name": row.key.name,
         "state": line.state.word,
+        "acknowledged": None if known is None else {"by": known.by, "until": to_rfc3339(known.until)},
         "gpuType": row.gpu_type,
         **({} if row.split is None else split_document(row.split)),
         "neededBytes": None if figures is None else figures.upper,

@@ -50,12 +50,13 @@ def picture(world: ClusterView, uses: Mapping[ObjectKey, LiveUse], now: float, r
         rows: the most deployments that are shown, worst first.
     """
     pressures = pressures_of(uses, now)
-    lines = lines_of(world.rows.values(), pressures)
+    lines = lines_of(world.rows.values(), pressures, now)
     return Group(
         _headline(world, pressures, now),
         *_gaps(world, now),
         *_strips(world),
         _table(lines[:rows], uses, now),
+        *_acknowledged(lines[:rows]),
         Text(_LEGEND, "italic"),
         *_more(len(lines) - rows),
     )
@@ -122,6 +123,13 @@ def _table(lines: list[DeploymentLine], uses: Mapping[ObjectKey, LiveUse], now: 
     for line in lines:
         table.add(*_row(line, uses.get(line.row.key, LiveUse()), now))
     return table
+
+
+def _acknowledged(lines: list[DeploymentLine]) -> Iterator[Text]:
+    """Yield what people know of, of these deployments."""
+    for line in lines:
+        if line.state.judged.known is not None:
+            yield Text(f"{line.row.key}: {line.state.judged.known.words()}")
 
 
 def _row(line: DeploymentLine, use: LiveUse, now: float) -> tuple[Cell, ...]:

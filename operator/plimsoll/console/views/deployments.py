@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -82,9 +83,11 @@ _USUAL = frozenset({"need", "room", "kv", "batch", "replicas", "price"})
 """As many as a window of 1,280 pixels holds next to long names."""
 
 
-def lines_of(rows: Iterable[DeploymentRow], pressures: Pressures = NOT_KNOWN) -> list[DeploymentLine]:
-    """Return deployments, worst first, without hulls."""
-    found = [DeploymentLine(row, mark_of(row, pressures), None) for row in rows]
+def lines_of(
+    rows: Iterable[DeploymentRow], pressures: Pressures = NOT_KNOWN, now: float = math.inf
+) -> list[DeploymentLine]:
+    """Return deployments, worst first, without hulls; ``now`` as for :func:`mark_of`."""
+    found = [DeploymentLine(row, mark_of(row, pressures, now), None) for row in rows]
     return sorted(found, key=lambda each: (each.state.severity, _spare(each.row), each.row.key))
 
 

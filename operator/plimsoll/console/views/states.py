@@ -5,6 +5,7 @@ The fleet in some figures.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -16,7 +17,7 @@ from plimsoll.console.views.words import dollars_of
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import format_price
-from plimsoll.status.severity import Judged, Pressure, Severity, State, state_of
+from plimsoll.status.severity import Judged, Pressure, Severity, State, state_at
 
 Pressures = Mapping[ObjectKey, Pressure]
 """The live figures that the engines of deployments report; without those of which it is not known."""
@@ -58,9 +59,9 @@ _AT_REST = {State.SUSPENDED: "\u2016", State.ASLEEP: "\u25cb", State.DELETED: "\
 """The symbols of states in which nothing is to serve, and which are fine."""
 
 
-def mark_of(row: DeploymentRow, pressures: Pressures = NOT_KNOWN) -> StateMark:
-    """Return the state that matters most."""
-    judged = state_of(replace(row.signs, pressure=pressures.get(row.key)))
+def mark_of(row: DeploymentRow, pressures: Pressures = NOT_KNOWN, now: float = math.inf) -> StateMark:
+    """Return the state that matters most, at a time (POSIX seconds); without one, what people acknowledged is over."""
+    judged = state_at(replace(row.signs, pressure=pressures.get(row.key)), now)
     if judged.state in _AT_REST:
         return StateMark(judged, _AT_REST[judged.state], "muted")
     return StateMark(judged, *_MARKS[judged.severity])

@@ -280,8 +280,8 @@ class MigSlice:
         return Price(usd, f"{card.source}, {self.share} of {self.card}", spot, card.market)
 
 
-RARE_IN_SERVERS = frozenset({"geforce", "radeon", "embedded"})
-"""Families that few sellers put into servers: nobody is advised to buy them who has none."""
+_FOR_OTHERS = frozenset({"rtx-pro", "geforce", "radeon", "embedded"})
+"""The makers' families for workstations, games and devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +297,8 @@ class GpuType:
     whole GPU. A slice is a separate type, and two slices cannot serve one engine, because NCCL does not join them.
     ``speed`` is None if nothing is known of it; the bandwidths are always known.
     ``family`` is the maker's line of products: prices of one family can be compared, while a graphics card for games
-    costs less than a slower one for servers.
+    costs less than a slower one for servers. ``has_server_edition`` is for a card of another family that its maker also
+    sells for servers.
     ``architecture`` is that of the hosts of a card on one board with its CPU (Grace: ``arm64``); empty for other cards.
     ``capacity`` is how its nodes are paid for: a card on spot nodes is a type of its own
     (:mod:`plimsoll.domain.cluster.spot`). ``billing`` is whether an hour of its nodes costs less if nothing runs.
@@ -319,6 +320,7 @@ class GpuType:
     mig: MigSlice | None = None
     speed: GpuSpeed | None = None
     family: str = ""
+    has_server_edition: bool = False
     architecture: str = ""
     capacity: CapacityType = CapacityType.ON_DEMAND
     billing: Billing = Billing.ON_DEMAND
@@ -341,6 +343,11 @@ class GpuType:
     def is_slice(self) -> bool:
         """Whether this is a slice of a GPU and no whole one."""
         return self.mig is not None
+
+    @property
+    def is_for_servers(self) -> bool:
+        """Whether its maker sells it for servers. Few servers have any other: nobody is advised to buy it for one."""
+        return self.has_server_edition or self.family not in _FOR_OTHERS
 
     @property
     def price_in_force(self) -> Price | None:

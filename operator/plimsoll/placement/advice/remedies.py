@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Labels
-from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS, GpuType
+from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.host import HostNeed, is_in_bytes
 from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.cluster.quota_accounts import resource_in
@@ -154,7 +154,7 @@ class _Shop:
 
 def _is_sold(gpu: GpuType, owned: Collection[str]) -> bool:
     """Whether a whole GPU has a price that its owner wrote or three providers ask, and is found in servers."""
-    if gpu.price is None or gpu.is_slice or (gpu.family in RARE_IN_SERVERS and gpu.family not in owned):
+    if gpu.price is None or gpu.is_slice or not (gpu.is_for_servers or gpu.family in owned):
         return False
     return gpu.price.market is None or not gpu.price.market.is_thin
 

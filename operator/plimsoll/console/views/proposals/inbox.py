@@ -34,6 +34,7 @@ class Concern(IntEnum):
     STARTS_LONG = 4
     OVER = 5
     NODE = 6
+    ACKNOWLEDGED = 7
 
 
 _TITLES = {
@@ -44,6 +45,7 @@ _TITLES = {
     Concern.STARTS_LONG: "Starting for long",
     Concern.OVER: "Over the load line",
     Concern.NODE: "Nodes that take no part",
+    Concern.ACKNOWLEDGED: "Acknowledged for a while",
 }
 
 _CONCERNS = {
@@ -61,7 +63,7 @@ class Item:
 
     ``order`` sorts, smallest first, and groups. ``word`` is a reason code of docs/reasons.md or a short word.
     ``details`` go on from the message. ``actions`` are changes that help, as text. ``proposal`` is the name of the
-    PlacementProposal that the item is about.
+    PlacementProposal that the item is about, ``acknowledge`` the address of the page that acknowledges it.
     """
 
     order: Concern
@@ -75,6 +77,7 @@ class Item:
     actions: tuple[str, ...] = ()
     proposal: str = ""
     since: float | None = None
+    acknowledge: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +117,26 @@ def _new(message: str, actions: Iterable[str]) -> Iterator[str]:
 
 
 def _of_row(row: DeploymentRow, now: float, pressures: Pressures) -> Iterator[Item]:
-    mark = mark_of(row, pressures)
-    judged = mark.judged
+    mark = mark_of(row, pressures, now)
+    judged, known = mark.judged, mark.judged.known
     if not needs_a_person(judged, now):
         return
     message, details = _words(row, judged, pressures)
     actions = () if judged.severity is Severity.OVER else tuple(_new(message, (*row.remedies, *row.proposals)))
     word = mark.word if judged.why is None else judged.why.reason
-    concern = _CONCERNS[judged.severity]
+    concern = _CONCERNS[judged.severity] if known is None else Concern.ACKNOWLEDGED
+    details = details if known is None else (f"{known.words()}.", *details)
+    # What only the engines say right now cannot be acknowledged: the operator answers by the status.
+    path = acknowledging_path(row.key) if known is None and mark_of(row).judged.finding == judged.finding else ""
     yield Item(
-        concern, mark.kind, mark.symbol, word, message, row.key, details=details, actions=actions, since=judged.since
-    )
+        concern, mark.kind, mark.symbol, word, message, row.key,
+        details=details, actions=actions, since=judged.since, acknowledge=path,
+    )  # fmt: skip
+
+
+def acknowledging_path(key: ObjectKey) -> str:
+    """Return the address of the page that acknowledges what is wrong with a deployment."""
+    return f"/deployments/{key.namespace}/{key.name}/acknowledge"
 
 
 def _words(row: DeploymentRow, judged: Judged, pressures: Pressures) -> tuple[str, tuple[str, ...]]:
@@ -193,5 +205,6 @@ def _of_nodes(world: ClusterView) -> Iterator[Item]:
 
 
 def counts_of(world: ClusterView, now: float, pressures: Pressures = NOT_KNOWN) -> Mapping[str, int]:
-    """Return the count of an entry of the navigation, by its path."""
-    return {"/": len(inbox_of(world, now, pressures)), "/deployments": len(world.rows)}
+    """Return the count of an entry of the navigation, by its path. What is acknowledged needs nobody now."""
+    waiting = [item for item in inbox_of(world, now, pressures) if item.order is not Concern.ACKNOWLEDGED]
+    return {"/": len(waiting), "/deployments": len(world.rows)}
