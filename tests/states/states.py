@@ -192,7 +192,8 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "weights could not be copied", _report(PLACED, weights=replace(_COPY, state=WeightsState.FAILED, message="no")),
-        "False WeightsFailed", "Failed", "Degraded", "weights failed", "bad", Severity.OUTAGE, _NEW,
+        "False WeightsFailed", "Failed", "Degraded", "weights failed", "bad", Severity.OUTAGE,
+        f"{_NEW} WeightsFailed",
     ),
     Case(
         "the engines load their weights", _report(PLACED, _view(1, 0)), "False EnginesStarting", "InProgress",
