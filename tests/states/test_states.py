@@ -65,7 +65,8 @@ def test_the_console_says_it_by_word_and_colour(case: Case) -> None:
 
 @every_case("case", CASES, ids=[each.name for each in CASES])
 def test_the_printer_columns_say_it(case: Case) -> None:
-    columns = {each["name"]: each["jsonPath"] for each in definition()["spec"]["versions"][0]["additionalPrinterColumns"]}
+    (version,) = definition()["spec"]["versions"]
+    columns = {each["name"]: each["jsonPath"] for each in version["additionalPrinterColumns"]}
     shown = {}
     for name in ("Ready", "Reason", "Trouble"):
         path = re.fullmatch(r'\.status\.conditions\[\?\(@\.type=="(\w+)"\)\]\.(\w+)', columns[name])
