@@ -18,7 +18,6 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.decisions.proposals import Proposal, ProposalReason
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides
-from plimsoll.placement.costs import LEAST_SECONDS
 from plimsoll.placement.demands.pools import PoolState, Tenant
 from plimsoll.placement.proposing import proposals
 from plimsoll.placement.proposing.proposals import Neighbours, room_for
@@ -28,6 +27,8 @@ from plimsoll.placement.transition.hypothesis import Plan, Room
 from tests.support.planning import H100, fleet, node, pool, request, tenant
 from tests.support.tables import examples
 from tests.support.world_plans import planned
+
+LEAST_SECONDS = 180
 
 GOLD, LOW = ObjectKey("ns", "gold"), ObjectKey("ns", "low")
 HIGH = Priority(10, preempts=True)
