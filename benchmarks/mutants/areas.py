@@ -83,7 +83,11 @@ AREAS = {
     "memory": Area(
         ("memory", "engines/vllm/memory"), ("tests/memory",), late=("tests/engines", "tests/laws/test_memory.py")
     ),
-    "decision": Area(("decision", "status"), ("tests/decision", "tests/status", "tests/app"), late=_DECIDED),
+    "decision": Area(
+        ("decision", "status"),
+        ("tests/decision", "tests/status", "tests/states/test_states.py", "tests/app"),
+        late=_DECIDED,
+    ),
     "loop": Area(
         ("app",),
         ("tests/app",),

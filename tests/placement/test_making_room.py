@@ -105,6 +105,28 @@ def test_without_the_admin_s_word_nobody_ends() -> None:
     assert found(plan, [replica(low, "a"), replica(low, "a")], low=2) is None
 
 
+def waiting(name: str, **changes: Any) -> Tenant:
+    """A deployment of high priority with one replica that serves, and one more that has no place."""
+    one = deployment(ObjectKey("ns", name), 1, priority=HIGH, **changes)
+    return replace(one, request=one.request.with_replicas(2))
+
+
+@pytest.mark.parametrize(("count", "asked"), [(1, 1), (5, 5), (6, 5)])
+def test_proposals_are_looked_for_of_the_first_five_that_wait(count: int, asked: int) -> None:
+    low = deployment(LOW, 2)
+    names = [f"gold-{index}" for index in range(count)]
+    plan = planned([*map(waiting, names), low], fleet(node("a", H100, count + 2, held=count + 2)))
+    made = proposals.proposals(plan, [replica(low, "a"), replica(low, "a")])
+    assert [key.name for key in made] == names[:asked]
+    assert {change.owner for each in made.values() for proposal in each for change in proposal.changes} == {LOW}
+
+
+def test_for_a_suspended_deployment_nobody_makes_room() -> None:
+    low = deployment(LOW, 2)
+    plan = planned([waiting("gold", suspended=True), low], FULL)
+    assert proposals.proposals(plan, [replica(low, "a"), replica(low, "a")]) == {}
+
+
 TWO = fleet(node("a", H100, 8, held=1), node("b", H100, 8, held=2), node("c", H100, 8, held=8))
 
 
