@@ -107,9 +107,14 @@ def test_what_was_learned_at_another_place_counts_there() -> None:
     assert place_after(decide(known, on(one, *where))) == {(H100, 1): 1}
 
 
-def test_the_cheapest_of_the_fast_places_is_taken() -> None:
-    decided = decide(slow(promised()), on(promised(), ONE_L40S, node("h", H100, 8), node("a", A100, 8)))
-    assert place_after(decided) == {(A100, 1): 1}
+@pytest.mark.parametrize(("price", "taken"), [("1.59", A100), (None, H100)])
+def test_the_cheapest_of_the_fast_places_is_taken_and_one_without_a_price_comes_last(
+    price: str | None, taken: str
+) -> None:
+    decided = decide(
+        slow(promised()), on(promised(), ONE_L40S, node("h", H100, 8), node("a", gpu(A100, price=price), 8))
+    )
+    assert place_after(decided) == {(taken, 1): 1}
 
 
 @pytest.mark.parametrize(
