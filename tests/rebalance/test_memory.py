@@ -197,6 +197,7 @@ def test_the_longest_start_that_was_seen_is_expected() -> None:
     memory = LoopMemory()
     assert memory.expected_startup_seconds == FIRST_STARTUP_SECONDS
     assert memory.with_startup(None) == memory
+    assert memory.with_startup(0.0) == memory
     memory = memory.with_startup(90.0)
     assert memory.expected_startup_seconds == 90
     assert memory.with_startup(60.0).expected_startup_seconds == 90
