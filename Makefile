@@ -6,8 +6,8 @@ BIN := .venv/bin
 RUNS := .venv/.runs
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
-# A file is one worker's alone. One worker uses one core; tests on a cluster mostly wait, so there three share a core.
-WAITING := PLIMSOLL_WORKERS_PER_CORE=3
+# A file is one worker's alone. One worker uses one core; tests on a cluster mostly wait, so there four share a core.
+WAITING := PLIMSOLL_WORKERS_PER_CORE=4
 AT_ONCE := -n auto --dist loadfile --no-loadscope-reorder
 APART := cluster or helm or gitops or browser
 ELSEWHERE := engine or live or bench or at_length
@@ -126,7 +126,7 @@ check-generated: $(READY)
 	$(BIN)/python -m scripts.chart_readme --check
 
 check-mutants: $(READY)
-	$(BIN)/python -m benchmarks.mutants --changed
+	nice -n 10 $(BIN)/python -m benchmarks.mutants --changed $(MUTANTS)
 
 ##@ Measure it
 law-sources: $(READY) ## what the law was read from against another vLLM release, from PyPI's wheels (ARGS="0.34.0 --record"; the newest by default)

@@ -64,22 +64,30 @@ _LAWS = tuple(
 )
 """What must be true of any cluster: of the placement, and of the loop around it."""
 
-_DECIDED = ("tests/status/test_record_properties.py", *_LAWS)
+_DOCS = "tests/house/test_docs.py"
+"""Pages that quote constants of the decision code."""
+
+_DECIDED = ("tests/status/test_record_properties.py", *_LAWS, _DOCS)
 
 AREAS = {
-    "placement": Area(("placement",), ("tests/placement", "tests/stories"), late=_LAWS),
+    "placement": Area(("placement",), ("tests/placement", "tests/stories"), late=(*_LAWS, _DOCS)),
     "rebalance": Area(
         ("rebalance",),
         ("tests/rebalance",),
         late=(
             *(f"tests/rebalance/test_{name}.py" for name in ("price_properties", "properties", "replay")),
             "tests/simulation",
+            _DOCS,
         ),
     ),
     "memory": Area(
         ("memory", "engines/vllm/memory"), ("tests/memory",), late=("tests/engines", "tests/laws/test_memory.py")
     ),
-    "decision": Area(("decision", "status"), ("tests/decision", "tests/status", "tests/app"), late=_DECIDED),
+    "decision": Area(
+        ("decision", "status"),
+        ("tests/decision", "tests/status", "tests/states/test_states.py", "tests/app"),
+        late=_DECIDED,
+    ),
     "loop": Area(
         ("app",),
         ("tests/app",),

@@ -17,7 +17,6 @@ from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.app.watch.pruning import is_plain
 from plimsoll.decision.results.reports import is_passing
-from plimsoll.decision.surroundings import CERTAIN_SECONDS
 from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.units import to_rfc3339
@@ -28,6 +27,8 @@ from testbed.broken_node import LAST_WORDS
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body
 from tests.support.live_passes import AUTO, H100, L4, L40S, PRODUCTS, LivePasses, Open, pools
+
+CERTAIN_SECONDS = 60.0
 
 NOT_YET = DeploymentProblem(ConditionReason.READING_VOLUMES, "Reading.", permanent=False)
 CACHE: dict[str, Any] = {"podTemplate": {"modelCache": {"claimName": "weights"}}}

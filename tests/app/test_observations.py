@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.decision.lessons import (
-    MOST_KEPT,
-    CommonLessons,
-    contribution,
-    lessons,
-    merged,
-    remembered,
-    teaches_others,
-)
+from plimsoll.decision.lessons import CommonLessons, contribution, lessons, merged, remembered, teaches_others
 from plimsoll.decision.observing import capacities, failed_starts, observed_now
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.observations import Correction, Seen, Witness
@@ -37,6 +29,8 @@ from plimsoll.status.writing import document_of, new_status
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, L40S, fleet, gpu, node, pool, request
 from tests.support.status_schema import most_items
+
+MOST_KEPT = 40
 
 SPEC = "a-spec"
 FLEET = fleet(node("h", H100, 8), node("l", L4, 4), node("b", "b300-sxm-288gb", 8))

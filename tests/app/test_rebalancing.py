@@ -318,6 +318,18 @@ def test_an_external_scalers_number_is_the_target_whatever_the_loop_wanted_befor
     assert Standing.read(spec_of(1), status).target_replicas == 3
 
 
+@pytest.mark.parametrize(
+    ("target", "said", "wanted"),
+    [(0, {}, 0), (0, {"came_back": False}, 0), (0, {"came_back": True}, 1), (3, {"came_back": True}, 3)],
+)
+def test_who_scales_to_zero_and_back_wakes_a_deployment_without_replicas(
+    target: int, said: dict[str, bool], wanted: int
+) -> None:
+    entry = {"decision": "Keep", "reason": "WithinBand", "message": "", "baseReplicas": 1, "targetReplicas": target}
+    status = recorded({"rebalancing": entry})
+    assert Standing.read(spec_of(1), status, **said).target_replicas == wanted
+
+
 # -- the words of a report ---------------------------------------------------------------------------------------------
 
 

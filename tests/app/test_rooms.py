@@ -11,7 +11,7 @@ from plimsoll.adapters.cluster.client import PODS, PRIORITY_CLASSES
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.api.v1alpha1.inbox import ProposalContent
 from plimsoll.decision import memory as rooms_module
-from plimsoll.decision.memory import KEPT_PASSES, MOST_SEARCHES, serving_floor
+from plimsoll.decision.memory import serving_floor
 from plimsoll.decision.turns import Standing
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.placement.proposing.proposals import Neighbours, room_for
@@ -20,6 +20,9 @@ from plimsoll.placement.transition.hypothesis import Plan, Room
 from plimsoll.rebalance.state.history import ChangeHistory
 from tests.support.live_passes import AUTO, EASY, L40S, PRESSURE, Open, live_part, pools
 from tests.support.proposal_passes import ProposalPasses
+
+KEPT_PASSES = 20
+MOST_SEARCHES = 5
 
 ADVICE = AUTO | {"mode": "Recommend"}
 GOLD: dict[str, Any] = {"podTemplate": {"priorityClassName": "gold"}}

@@ -19,12 +19,13 @@ from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.app.exports.hashing import HashedLabels, Pseudonyms
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.taints import is_startup_taint
-from plimsoll.status.left_out import NODE_STARTS_SECONDS
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.bodies import Body
 from tests.support.honest import honest_nodes, honest_spec
 from tests.support.installed import LLAMA_8B, condition, inference_deployment
 from tests.support.operator_in_memory import OperatorInMemory
+
+NODE_STARTS_SECONDS = 900.0
 
 HERE, HONEST = "here", "honest"
 KEYS = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.decision.outcome import Besides, UnderWay
-from plimsoll.decision.results.deadlines import PASSING_SECONDS, deadlines_of
+from plimsoll.decision.results.deadlines import deadlines_of
 from plimsoll.decision.surroundings import Surroundings, fails_there, held_back, read_pools
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
@@ -20,6 +20,8 @@ from plimsoll.status.left_out import Coming
 from plimsoll.status.reading import read
 from tests.support.outcomes import deployment_of, outcome_of
 from tests.support.planning import H100, pool
+
+PASSING_SECONDS = 5.0
 
 NOW = 1_800_000_000.0
 GRACE = 60.0

@@ -19,7 +19,7 @@ from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS,
 from plimsoll.app.plan import passes as passes_module
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.decision.decide import decide
-from plimsoll.decision.memory import LONGEST_SECONDS, Memory
+from plimsoll.decision.memory import Memory
 from plimsoll.decision.outcome import Outcome, Outcomes
 from plimsoll.decision.supervisor import PassSupervisor
 from plimsoll.decision.world import World
@@ -30,6 +30,8 @@ from plimsoll.domain.cluster.priorities import Priority
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
 from tests.support.live_passes import AUTO, H100, L4, L40S, LivePasses
 from tests.support.tables import examples
+
+LONGEST_SECONDS = 10.0
 
 NAMES = ("chat", "mail", "asks")
 WISHES: tuple[dict[str, Any], ...] = (

@@ -11,7 +11,8 @@ import pytest
 from plimsoll.decision.deployment import RefusedWrite
 from plimsoll.decision.memory import Memory, running_of
 from plimsoll.decision.pools import delay_of
-from plimsoll.decision.surroundings import Surroundings
+from plimsoll.decision.supervisor import error_words
+from plimsoll.decision.surroundings import Surroundings, fails_there, read_pools
 from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.status.reading import Record
@@ -59,6 +60,45 @@ def test_others_may_move_replicas_on_nodes_at_the_price_of_all_their_gpus() -> N
     price = gpu(H100).price
     assert price is not None
     assert [(each.node, each.price) for each in listed] == [("h", 2 * price.usd_per_hour), ("l", Decimal(0))]
+
+
+@pytest.mark.parametrize(
+    ("changed", "fails"),
+    [
+        ({"restarts": 1}, False),
+        ({"restarts": 2}, True),
+        ({"bound_since": 940.1}, False),
+        ({"bound_since": 940.0}, True),
+        ({"restarts": 2, "ready": True}, False),
+        ({"restarts": 2, "terminating": True}, False),
+        ({"restarts": 2, "bound": False}, False),
+        ({"restarts": 2, "failure": None}, False),
+        ({"restarts": 2, "failure": CRASHED}, False),
+    ],
+    ids=str,
+)
+def test_a_place_is_given_up_after_two_restarts_or_a_minute(changed: dict[str, Any], *, fails: bool) -> None:
+    failing = replace(STARTS, failure=EngineFailure(StartFailure.GPU_UNUSABLE, "uncorrectable ECC error"))
+    assert fails_there(replace(failing, **changed), 1000.0) is fails
+
+
+@pytest.mark.parametrize(("silent", "over"), [(59.9, False), (60.0, False), (60.1, True)])
+def test_gpus_are_kept_for_refused_pods_for_a_minute(silent: float, *, over: bool) -> None:
+    kept, refused = pool(H100), {pool(H100).name: 1000.0 - silent}
+    around = Surroundings({}, {})
+    [seen] = read_pools(Record(pools=(kept,)), around, wanted=1, now=1000.0, grace_seconds=30.0, refused_since=refused)
+    assert (seen.refused, seen.promise_over) == (True, over)
+
+
+def test_of_long_words_of_others_the_beginning_is_quoted() -> None:
+    long = "x" * 1000
+    assert error_words(ValueError(long)) == f"ValueError: {long}"[:300]
+    assert (
+        RefusedWrite("write it", "", 403, long, 0.0).sentence() == f"The API server refused to write it: {long[:800]}"
+    )
+    failing = replace(STARTS, failure=EngineFailure(StartFailure.OUT_OF_MEMORY, long))
+    around = Surroundings({pool(H100).name: (failing,)}, {})
+    assert delay_of(pool(H100), around, Record(), None, 0.0).message == long[:600]
 
 
 def test_the_estimate_of_what_runs_follows_the_pools() -> None:

@@ -10,10 +10,10 @@ from tests.support.workers import MOST_WORKERS, cores, workers
 
 
 @pytest.mark.parametrize(
-    ("of", "alone", "waiting"), [(0.5, 1, 2), (1, 1, 3), (2, 2, 6), (4, 4, 12), (64, MOST_WORKERS, MOST_WORKERS)]
+    ("of", "alone", "waiting"), [(0.5, 1, 2), (1, 1, 4), (2, 2, 8), (3, 3, 12), (64, MOST_WORKERS, MOST_WORKERS)]
 )
-def test_a_core_has_one_worker_or_three_that_wait(of: float, alone: int, waiting: int) -> None:
-    assert (workers(of, 1), workers(of, 3)) == (alone, waiting)
+def test_a_core_has_one_worker_or_four_that_wait(of: float, alone: int, waiting: int) -> None:
+    assert (workers(of, 1), workers(of, 4)) == (alone, waiting)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,11 @@ from plimsoll.domain.cluster.node_rules import left_rule
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState
-from plimsoll.placement.demands.rehoming import MAX_REHOMINGS_PER_HOUR, Departure, Rehoming, remembered
+from plimsoll.placement.demands.rehoming import Departure, Rehoming, remembered
 from plimsoll.placement.plan import plan
 from tests.support.planning import H100, L4, L40S, fleet, node, pool, request, tenant
+
+MAX_REHOMINGS_PER_HOUR = 4
 
 ONE = Split(1)
 BROKEN = "GpuUnusable"

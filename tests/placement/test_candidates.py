@@ -10,10 +10,12 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.models.caches import CacheSpec, StateCache
 from plimsoll.domain.models.model import LayerKind
 from plimsoll.domain.requests.serving import Overrides
-from plimsoll.placement.options.candidates import TENSOR_PARALLEL_DEGREES, candidates, splits_for
+from plimsoll.placement.options.candidates import candidates, splits_for
 from plimsoll.placement.options.divisibility import split_refusal
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, LLAMA_8B, fleet, model, node, request
+
+TENSOR_PARALLEL_DEGREES = (1, 2, 4, 8)
 
 ONLY_TENSOR_PARALLEL = tuple(Split(degree) for degree in TENSOR_PARALLEL_DEGREES)
 

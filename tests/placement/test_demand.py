@@ -17,6 +17,7 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.ledger import NO_USE, use_of
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import NO_OPTIONS
+from plimsoll.placement.solvers.problem import wanted
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 
 FLEET = fleet(node("h", H100, 8), node("l", L40S, 8), node("l4", L4, 8))
@@ -38,6 +39,7 @@ def test_a_deployment_with_all_its_replicas_asks_for_nothing() -> None:
     assert (settled.missing, settled.asks, settled.options) == (0, False, NO_OPTIONS)
     fewer = demand(tenant(request(replicas=1), pool(H100, replicas=2)))
     assert (fewer.missing, fewer.asks) == (-1, False)
+    assert (wanted(settled), wanted(fewer)) == (0, 0)
 
 
 def test_one_missing_replica_is_asked_for_with_a_verdict_on_every_candidate() -> None:

@@ -13,13 +13,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import GpuConstraints, Request, ServingShape
 from plimsoll.domain.requests.workload import PRE_STOP_SECONDS
 from plimsoll.placement.demands import draining
-from plimsoll.placement.demands.draining import (
-    LEAST_SECONDS,
-    LONGEST_OVER_MEAN,
-    MOST_SECONDS,
-    STEP_SECONDS,
-    drain_seconds,
-)
+from plimsoll.placement.demands.draining import drain_seconds
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, SeenAnswers, Tenant
 from plimsoll.placement.options.speed import speed_of
 from plimsoll.placement.plan import plan
@@ -27,6 +21,11 @@ from plimsoll.rebalance.remedies.retune import retuned
 from plimsoll.render.pods import STOP_RESERVE_SECONDS
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request
 from tests.support.tables import every_case
+
+LEAST_SECONDS = 90
+LONGEST_OVER_MEAN = 6.0
+MOST_SECONDS = 570
+STEP_SECONDS = 30
 
 PLACE = "h100-sxm-80gb-tp1"
 WHERE = fleet(node("h", H100, 8))

@@ -10,10 +10,6 @@ from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Reason
 from plimsoll.placement.demands.failed_moves import (
-    FIRST_PAUSE_SECONDS,
-    FORGOTTEN_SECONDS,
-    LONGEST_PAUSE_SECONDS,
-    MOST_REMEMBERED,
     Delay,
     FailedMove,
     RollBack,
@@ -26,6 +22,11 @@ from plimsoll.placement.demands.failed_moves import (
 from plimsoll.placement.options.verdicts import options
 from tests.support.planning import H100, L4, L40S, fleet, node, request
 from tests.support.status_schema import most_items
+
+FIRST_PAUSE_SECONDS = 6 * 3600.0
+FORGOTTEN_SECONDS = 7 * 86_400.0
+LONGEST_PAUSE_SECONDS = 72 * 3600.0
+MOST_REMEMBERED = 10
 
 NOW = 1_800_000_000.0
 ONE = Split(1)

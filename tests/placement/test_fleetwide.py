@@ -26,12 +26,13 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.nodes import eligible_nodes
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import SOLVERS, Fleetwide, Solver
-from plimsoll.placement.solvers.fleetwide import MOST_REMEMBERED
 from plimsoll.placement.solvers.formulation import Programme, Solution
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, pool, request, tenant
 from tests.support.tables import every_case
 from tests.support.world_plans import planned
+
+MOST_REMEMBERED = 8
 
 SHARE_OF_SPOT = 0.3
 """How often the new node is spot capacity, and how often it has another label than the nodes of its type."""

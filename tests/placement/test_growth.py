@@ -16,13 +16,14 @@ from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.decisions.outcomes import Remedy
 from plimsoll.domain.public_words import RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, Request
-from plimsoll.placement.advice.growth import MOST_NAMED
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, request, tenant
 from tests.support.tables import every_case
+
+MOST_NAMED = 3
 
 FULL = fleet(node("full", H100, 8, held=8))
 

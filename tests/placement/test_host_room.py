@@ -15,11 +15,13 @@ from plimsoll.domain.engines.engine_choice import CpuOffload
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
 from plimsoll.domain.units import GIB
+from plimsoll.placement.demands.demand import demand_of
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import DEFAULT_SOLVER
+from plimsoll.placement.solvers.problem import pose
 from plimsoll.status.conditions import conditions
 from plimsoll.status.report import Report
 from tests.support.planning import ENGINE, H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
@@ -209,3 +211,23 @@ def test_engines_without_a_node_keep_their_host_memory_as_well() -> None:
     first, second = plan([tenant(wanted, decided), newcomer], where)
     assert (first.missing, second.missing) == (0, 1)
     assert {each.reason for each in second.rejections if each.split == Split(1)} == {Reason.NODE_LACKS_MEMORY}
+
+
+@pytest.mark.parametrize(
+    ("rooms", "free"),
+    [
+        ((HostRoom(8000, 9 * GIB), HostRoom(4000, 5 * GIB)), (12_000, 14 * GIB)),
+        ((HostRoom(8000, 9 * GIB), HostRoom(-4000, -5 * GIB)), (8000, 9 * GIB)),
+        ((HostRoom(8000, 9 * GIB), HostRoom(0, 0)), (8000, 9 * GIB)),
+        ((HostRoom(8000, None), HostRoom(None, 5 * GIB)), (None, None)),
+        ((HostRoom(), HostRoom()), (None, None)),
+    ],
+    ids=["two with room", "one overbooked", "one full", "one reports no limit", "no limits"],
+)
+def test_alike_nodes_have_the_room_of_all_and_an_overbooked_one_takes_none_away(
+    rooms: tuple[HostRoom, ...], free: tuple[int | None, int | None]
+) -> None:
+    where = fleet(*(hosted(node(str(index), H100, 8), room, room) for index, room in enumerate(rooms)))
+    asks = demand_of(tenant(request(replicas=3)), where, Memo())
+    [group] = pose({0: asks}, where, Ledger.of(where)).problem.groups
+    assert (group.cpu_millis, group.memory_bytes) == free

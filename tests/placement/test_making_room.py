@@ -18,7 +18,6 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.decisions.proposals import Proposal, ProposalReason
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides
-from plimsoll.placement.costs import LEAST_SECONDS
 from plimsoll.placement.demands.pools import PoolState, Tenant
 from plimsoll.placement.proposing import proposals
 from plimsoll.placement.proposing.proposals import Neighbours, room_for
@@ -28,6 +27,8 @@ from plimsoll.placement.transition.hypothesis import Plan, Room
 from tests.support.planning import H100, fleet, node, pool, request, tenant
 from tests.support.tables import examples
 from tests.support.world_plans import planned
+
+LEAST_SECONDS = 180
 
 GOLD, LOW = ObjectKey("ns", "gold"), ObjectKey("ns", "low")
 HIGH = Priority(10, preempts=True)
@@ -102,6 +103,28 @@ def test_without_the_admin_s_word_nobody_ends() -> None:
     low, gold = deployment(LOW, 2), deployment(GOLD, 1, priority=Priority(10))
     plan = planned([gold, low], FULL)
     assert found(plan, [replica(low, "a"), replica(low, "a")], low=2) is None
+
+
+def waiting(name: str, **changes: Any) -> Tenant:
+    """A deployment of high priority with one replica that serves, and one more that has no place."""
+    one = deployment(ObjectKey("ns", name), 1, priority=HIGH, **changes)
+    return replace(one, request=one.request.with_replicas(2))
+
+
+@pytest.mark.parametrize(("count", "asked"), [(1, 1), (5, 5), (6, 5)])
+def test_proposals_are_looked_for_of_the_first_five_that_wait(count: int, asked: int) -> None:
+    low = deployment(LOW, 2)
+    names = [f"gold-{index}" for index in range(count)]
+    plan = planned([*map(waiting, names), low], fleet(node("a", H100, count + 2, held=count + 2)))
+    made = proposals.proposals(plan, [replica(low, "a"), replica(low, "a")])
+    assert [key.name for key in made] == names[:asked]
+    assert {change.owner for each in made.values() for proposal in each for change in proposal.changes} == {LOW}
+
+
+def test_for_a_suspended_deployment_nobody_makes_room() -> None:
+    low = deployment(LOW, 2)
+    plan = planned([waiting("gold", suspended=True), low], FULL)
+    assert proposals.proposals(plan, [replica(low, "a"), replica(low, "a")]) == {}
 
 
 TWO = fleet(node("a", H100, 8, held=1), node("b", H100, 8, held=2), node("c", H100, 8, held=8))

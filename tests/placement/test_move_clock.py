@@ -7,15 +7,11 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
-from plimsoll.placement.demands.clocks import (
-    DOWNLOAD_BYTES_PER_SECOND,
-    LEAST_SECONDS,
-    LONGEST_SECONDS,
-    MoveClock,
-    continued,
-    seconds_for_move,
-    trusted,
-)
+from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_move, trusted
+
+DOWNLOAD_BYTES_PER_SECOND = 125e6
+LEAST_SECONDS = 900.0
+LONGEST_SECONDS = 86_400.0
 
 NOW = 1_800_000_000.0
 CLOCK = MoveClock(("a",), NOW - 100, NOW + 800, "s")

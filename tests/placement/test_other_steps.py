@@ -14,8 +14,10 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options.engine_limits import STEP_SIZES, other_steps, with_step
+from plimsoll.placement.options.engine_limits import other_steps, with_step
 from tests.support.planning import ENGINE, H100, L40S, gpu, request
+
+STEP_SIZES = (512, 1024, 2048, 4096, 8192)
 
 ONE = Split(1)
 KV_TOKENS = 100_000

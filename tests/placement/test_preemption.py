@@ -20,7 +20,7 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.proposing.preemption import Waiting, preemption
-from plimsoll.placement.proposing.running import Running
+from plimsoll.placement.proposing.running import Running, ways
 from tests.support.planning import A100, H100, fleet, gpu, node, request
 from tests.support.tables import every_case
 
@@ -228,3 +228,13 @@ def test_an_owner_that_must_keep_replicas_leaves_the_others_nodes_to_be_tried() 
     found = preemption(waiting(where, missing=2), running, where, Ledger.of(where), spare)
     assert found is not None
     assert ended(found) == {"keeps": 1, "other": 1}
+
+
+@pytest.mark.parametrize(
+    ("alike", "sets"), [((1,) * 12, 4096), ((16, 240), 0), ((1,) * 13, 0), ((3,), 4), ((), 1)], ids=str
+)
+def test_up_to_4096_sets_of_replicas_are_tried_and_of_more_none(alike: tuple[int, ...], sets: int) -> None:
+    """Of 16 that are alike and 240 others there are 17 * 241 = 4097 sets."""
+    replicas = [runs(str(kind), "h", "1") for kind, count in enumerate(alike) for _ in range(count)]
+    found = list(ways(replicas, lambda each: each.owner, lambda each: (each.price,)))
+    assert (len(found), len({tuple(map(id, each)) for each in found})) == (sets, sets)

@@ -9,20 +9,14 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Overrides
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState
-from plimsoll.placement.demands.rehoming import (
-    MAX_REHOMINGS_PER_HOUR,
-    MOST_REMEMBERED,
-    REMEMBERED_SECONDS,
-    Departure,
-    Rehoming,
-    is_closed,
-    is_spent,
-    of_last_hour,
-    remembered,
-)
+from plimsoll.placement.demands.rehoming import Departure, Rehoming, is_closed, is_spent, of_last_hour, remembered
 from plimsoll.placement.plan import plan
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 from tests.support.status_schema import most_items
+
+MAX_REHOMINGS_PER_HOUR = 4
+MOST_REMEMBERED = 20
+REMEMBERED_SECONDS = 3600
 
 NOW = 1_800_000_000.0
 ONE = Split(1)

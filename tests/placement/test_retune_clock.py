@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.placement.demands.clocks import LONGEST_SECONDS, EarlierSettings, RetuneClock, trusted_retune
+from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock, trusted_retune
+
+LONGEST_SECONDS = 86_400.0
 
 NOW = 1_800_000_000.0
 A, B = EarlierSettings("a", StepLimits(sequences=8)), EarlierSettings("b", StepLimits(sequences=16))

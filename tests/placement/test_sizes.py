@@ -19,7 +19,7 @@ from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.nodes import eligible_nodes
-from plimsoll.placement.options.total_load import MOST_SIZES, sizes_of, with_size
+from plimsoll.placement.options.total_load import sizes_of, with_size
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver, Stock
 from plimsoll.placement.solvers.greedy import solve_greedily
@@ -27,6 +27,8 @@ from plimsoll.placement.solvers.sizes import Score, score_of
 from plimsoll.placement.solvers.turn import Turn
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B, MI300X, fleet, gpu, node, pool, request, tenant
 from tests.support.tables import every_case
+
+MOST_SIZES = 5
 
 EIGHT = fleet(node("h", H100, 8), node("a", A100, 8), node("l", L40S, 8), node("l4", L4, 8))
 

@@ -19,12 +19,14 @@ from plimsoll.domain.public_words import Reason, SuggestionKind
 from plimsoll.domain.requests.serving import Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.placement.advice import suggestions
-from plimsoll.placement.advice.suggestions import LEAST_SAVING, MOST_SUGGESTIONS
+from plimsoll.placement.advice.suggestions import LEAST_SAVING
 from plimsoll.placement.demands.pools import Decision, Tenant
 from plimsoll.placement.options.speed import load_of
 from plimsoll.placement.places.place import place
 from plimsoll.placement.plan import plan
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_8B, fleet, gpu, model, node, pool, request
+
+MOST_SUGGESTIONS = 3
 
 NARROW, EXPECTED, OTHER = (
     SuggestionKind.NARROW_KV_CACHE,

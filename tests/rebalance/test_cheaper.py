@@ -70,6 +70,14 @@ def test_a_light_load_goes_to_a_cheaper_gpu() -> None:
     )
 
 
+@pytest.mark.parametrize(("price", "moves"), [("2.6163", True), ("2.6164", False)])
+def test_fifteen_percent_of_the_bill_are_enough_and_less_is_not(price: str, moves: bool) -> None:  # noqa: FBT001
+    """An H100 costs 3.078 US dollars an hour. Nobody waits for a batch, so its speed is worth nothing."""
+    one = runs(H100, objective=Objective.BATCH)
+    decided = decide(calm(), on(one, H100_NODE, node("a", gpu(A100, price=price), 1)))
+    assert isinstance(decided.decision, Move) is moves
+
+
 @pytest.mark.parametrize(
     ("objective", "moves"),
     [(Objective.INTERACTIVE, False), (Objective.BALANCED, True), (Objective.BATCH, True)],

@@ -13,7 +13,7 @@ from plimsoll.domain.requests.serving import GpuConstraints
 from plimsoll.facts.cluster.billing import with_billing
 from plimsoll.placement.demands.pools import Tenant
 from plimsoll.rebalance.decide import decide
-from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, DiagnosisKind
+from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, Wait
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
@@ -24,6 +24,8 @@ from tests.support.live_situations import AUTO
 from tests.support.other_places import PROMISE, name_of, on, place_after, runs, serving
 from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node
 from tests.support.world_plans import planned
+
+MISSED_SECONDS = 300.0
 
 SLOW = Serves(rate=0.3, token_seconds=0.045, running=3, capacity=100_000)
 """On an L40S, the model expects 24 ms for a request alone."""
@@ -105,9 +107,14 @@ def test_what_was_learned_at_another_place_counts_there() -> None:
     assert place_after(decide(known, on(one, *where))) == {(H100, 1): 1}
 
 
-def test_the_cheapest_of_the_fast_places_is_taken() -> None:
-    decided = decide(slow(promised()), on(promised(), ONE_L40S, node("h", H100, 8), node("a", A100, 8)))
-    assert place_after(decided) == {(A100, 1): 1}
+@pytest.mark.parametrize(("price", "taken"), [("1.59", A100), (None, H100)])
+def test_the_cheapest_of_the_fast_places_is_taken_and_one_without_a_price_comes_last(
+    price: str | None, taken: str
+) -> None:
+    decided = decide(
+        slow(promised()), on(promised(), ONE_L40S, node("h", H100, 8), node("a", gpu(A100, price=price), 8))
+    )
+    assert place_after(decided) == {(taken, 1): 1}
 
 
 @pytest.mark.parametrize(

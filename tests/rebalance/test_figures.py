@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 
@@ -58,3 +59,10 @@ def test_of_pods_that_do_not_report_nothing_is_shown() -> None:
     page = shown(figures_of(replace(facts, load=LoadSummary(SignalState.UNAVAILABLE))))
     assert page.keys().isdisjoint({"kv_cache_used_tokens", "kv_cache_tokens", "batch_slots", "kv_cache_use_ratio"})
     assert page["target_replicas"] == 2
+
+
+@pytest.mark.parametrize(("needed", "target", "pressure"), [(3, 2, 1.5), (1, 2, 0.5), (None, 2, None), (3, 0, None)])
+def test_pressure_is_what_is_needed_over_what_is_wanted(
+    needed: int | None, target: int, pressure: float | None
+) -> None:
+    assert replace(figures_of(situation(EASY, EASY)), needed=needed, target=target).pressure == pressure

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.state.allowance import FleetBudget, Scope, Spent, counted
-from plimsoll.rebalance.state.history import HOUR_SECONDS, ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
+
+HOUR_SECONDS = 3600.0
 
 NOW = 1_700_000_000.0
 CHAT, SEARCH = ObjectKey("chat", "a"), ObjectKey("search", "a")

@@ -10,7 +10,6 @@ import pytest
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.guard import cooldown_seconds, held_back, under_way
-from plimsoll.rebalance.signals.forecast import STEP_SECONDS
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.state.allowance import Allowance, Opening, Scope, Spent
@@ -19,6 +18,8 @@ from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRe
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
+
+STEP_SECONDS = 300.0
 
 NOW = 1_700_000_000.0
 ADD, REMOVE, MOVE, RETUNE = (

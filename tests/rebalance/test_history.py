@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from plimsoll.rebalance.state.history import (
-    HOUR_SECONDS,
-    KEPT,
-    ONE_ADDITION_SECONDS,
-    READ_SECONDS,
-    REVERSAL_SECONDS,
-    ChangeHistory,
-    ChangeKind,
-    ChangeRecord,
-)
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
+
+HOUR_SECONDS = 3600.0
+KEPT = 10
+ONE_ADDITION_SECONDS = 60.0
+READ_SECONDS = 5_400.0
+REVERSAL_SECONDS = 1800.0
 
 NOW = 1_800_000_000.0
 ADD, REMOVE, MOVE, RETUNE = ChangeKind.ADD, ChangeKind.REMOVE, ChangeKind.MOVE, ChangeKind.RETUNE

@@ -79,6 +79,7 @@ def test_the_time_goes_on_from_turn_to_turn_and_begins_again_after_a_gap() -> No
     memory = LoopMemory(quiet_since=NOW - 5000, quiet_at=NOW - 5)
     assert memory.with_quiet(slides, NOW).quiet_since == NOW - 5000
     assert memory.with_quiet(replace(slides, last_request=NOW - 40), NOW).quiet_since == NOW - 40
+    assert replace(memory, quiet_at=NOW - 90).with_quiet(slides, NOW).quiet_since == NOW - 5000
     assert replace(memory, quiet_at=NOW - 91).with_quiet(slides, NOW).quiet_since == NOW - 600
     assert LoopMemory().with_quiet(slides, NOW).quiet_since == NOW - 600
     assert not math.isnan(memory.with_quiet(slides, NOW).quiet_at)

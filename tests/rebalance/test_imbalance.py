@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
-from plimsoll.rebalance.diagnosis.engine_troubles import FULL_RANK, ROOM_ELSEWHERE, uneven_ranks
+from plimsoll.rebalance.diagnosis.engine_troubles import uneven_ranks
 from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
@@ -18,6 +18,9 @@ from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves, moments, pod, summary
 from tests.support.live_situations import BUSY, situation
 from tests.support.tables import every_case
+
+FULL_RANK = 0.9
+ROOM_ELSEWHERE = 0.6
 
 QUIET = Serves(rate=4, running=150)
 UNEVEN = (0.95, 0.3, 0.2, 0.25)

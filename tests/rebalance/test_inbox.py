@@ -10,11 +10,6 @@ from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Numbers
 from plimsoll.placement.demands.pools import Decision, PoolState, as_it_is
 from plimsoll.rebalance.inbox import (
-    GRACE_SECONDS,
-    LIFE_SECONDS,
-    MOST_ANSWERED,
-    MOST_PROPOSALS,
-    MOST_REMEMBERED,
     AnsweredProposals,
     Board,
     PendingProposals,
@@ -30,6 +25,12 @@ from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReaso
 from tests.support.planning import H100, L40S, pool, request
 from tests.support.status_schema import most_items
 from tests.support.work import counted_calls
+
+GRACE_SECONDS = 900.0
+LIFE_SECONDS = 24 * 3600.0
+MOST_ANSWERED = 20
+MOST_PROPOSALS = 4
+MOST_REMEMBERED = 8
 
 NOW = 1_700_000_000.0
 PRESSURE = AddReplica(DecisionReason.SUSTAINED_KV_PRESSURE, (("pressure_percent", 91),))

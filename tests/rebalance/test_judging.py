@@ -9,7 +9,7 @@ import pytest
 from plimsoll.rebalance.diagnosis.judging import Judged, judged
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.law.wishes import Need, Wish
-from plimsoll.rebalance.signals.forecast import LEAST_STARTUP_SECONDS, Point, Season, step_of
+from plimsoll.rebalance.signals.forecast import Point, Season, step_of
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState
 from plimsoll.rebalance.signals.traffic import Lengths
@@ -17,6 +17,8 @@ from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRe
 from plimsoll.rebalance.state.memory import Look, LoopMemory
 from tests.support.engine_loads import NOW, replica_model
 from tests.support.live_situations import BUSY, EASY, loads_of, situation
+
+LEAST_STARTUP_SECONDS = 180.0
 
 
 def wish_in(look: Judged) -> Wish:

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
-from plimsoll.rebalance.diagnosis.engine_troubles import FULL_CACHE, page_livelock
+from plimsoll.rebalance.diagnosis.engine_troubles import page_livelock
 from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.signals.traffic import PodLoad
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import Serves
 from tests.support.live_situations import BUSY, EASY, situation
+
+FULL_CACHE = 0.95
 
 STALLED = PodLoad("p", waiting=4.0, running=0.0, kv_use=0.33, is_stalled=True)
 LOCKED = Serves(rate=0.0, waiting=4, running=0, kv_usage=0.33)

@@ -10,15 +10,12 @@ import pytest
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.signals.traffic import Lengths
-from plimsoll.rebalance.state.memory import (
-    LONGEST_GAP_SECONDS,
-    MOST_WRONG,
-    Learned,
-    Look,
-    LoopMemory,
-)
+from plimsoll.rebalance.state.memory import Learned, Look, LoopMemory
 from tests.support.engine_loads import NOW, Serves, replica_model, traffic
 from tests.support.tables import every_case
+
+LONGEST_GAP_SECONDS = 90.0
+MOST_WRONG = 3.0
 
 MODEL = replica_model()
 LOAD = Serves(rate=4.0, running=20, kv_usage=0.05)
@@ -98,6 +95,18 @@ def test_few_requests_and_idle_engines_teach_no_length() -> None:
 
 
 # -- arrivals ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_replica_does_at_most_is_measured_under_a_queue_and_raised_without_one() -> None:
+    load = replace(traffic(LOAD), waiting=5.0, pods=1)
+    assert load.lengths is not None
+    work = load.served * load.lengths.work
+    assert LoopMemory().with_work(load, is_saturated=True).most_work == pytest.approx(work)
+    assert LoopMemory().with_work(load, is_saturated=False).most_work is None
+    assert LoopMemory().with_work(replace(load, served=0.0), is_saturated=True).most_work is None
+    for waiting, most in ((0.9, work), (1.0, work / 2)):
+        known = LoopMemory(most_work=work / 2).with_work(replace(load, waiting=waiting), is_saturated=False)
+        assert known.most_work == pytest.approx(most)
 
 
 def test_arrivals_are_kept_once_for_each_window_and_not_for_ever() -> None:
@@ -188,6 +197,7 @@ def test_the_longest_start_that_was_seen_is_expected() -> None:
     memory = LoopMemory()
     assert memory.expected_startup_seconds == FIRST_STARTUP_SECONDS
     assert memory.with_startup(None) == memory
+    assert memory.with_startup(0.0) == memory
     memory = memory.with_startup(90.0)
     assert memory.expected_startup_seconds == 90
     assert memory.with_startup(60.0).expected_startup_seconds == 90

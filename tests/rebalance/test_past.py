@@ -7,8 +7,13 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.signals.forecast import DAY_STEPS, DAYS, KEPT_STEPS, STEP_SECONDS, Past, Point, step_of
+from plimsoll.rebalance.signals.forecast import Past, Point, step_of
 from tests.support.tables import every_case
+
+DAY_STEPS = 288
+DAYS = 7
+KEPT_STEPS = 2_088
+STEP_SECONDS = 300.0
 
 NOW = 1_700_000_100.0
 HERE = step_of(NOW)
@@ -40,6 +45,7 @@ def test_a_source_whose_steps_begin_elsewhere_is_read_by_the_nearest_step() -> N
         Point(HERE * STEP_SECONDS, math.nan),
         Point(HERE * STEP_SECONDS, math.inf),
         Point(HERE * STEP_SECONDS, -1.0),
+        Point(HERE * STEP_SECONDS, 1_000_001.0),
         Point(math.nan, 1.0),
         Point(math.inf, 1.0),
         Point((HERE + 1) * STEP_SECONDS, 1.0),
@@ -49,6 +55,11 @@ def test_a_source_whose_steps_begin_elsewhere_is_read_by_the_nearest_step() -> N
 def test_what_cannot_be_lies_ahead_or_is_too_old_is_left_out(odd: Point) -> None:
     assert Past().with_points([odd], NOW) == Past()
     assert Past().with_points([odd, *points((2, 1.0))], NOW) == Past().with_points(points((2, 1.0)), NOW)
+
+
+def test_no_request_and_a_million_requests_a_second_can_be() -> None:
+    past = Past().with_points(points((1, 0.0), (0, 1_000_000.0)), NOW)
+    assert (past.at(HERE - 1), past.at(HERE)) == (0.0, 1_000_000.0)
 
 
 def test_a_week_and_some_hours_are_kept() -> None:

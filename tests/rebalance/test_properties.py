@@ -18,7 +18,7 @@ from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, PodState, SignalState
 from plimsoll.rebalance.signals.traffic import Lengths, Rate, Traffic
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
-from plimsoll.rebalance.state.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
@@ -27,6 +27,9 @@ from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import NEED, enough_for, placed
 from tests.support.tables import examples
+
+HOUR_SECONDS = 3600.0
+REVERSAL_SECONDS = 1800.0
 
 PODS = ("a", "b", "c")
 CHANGES = AddReplica | RemoveReplica | Move | Retune

@@ -9,10 +9,13 @@ import pytest
 
 from plimsoll.rebalance.signals.metrics import EngineSample
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, LoopDecision, RemoveReplica
-from plimsoll.rebalance.state.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.policy import RebalancePolicy
 from tests.rebalance.replay import MOST, STEP_SECONDS, Replay, spoiled
 from tests.support.tables import every_case
+
+HOUR_SECONDS = 3600.0
+REVERSAL_SECONDS = 1800.0
 
 HOUR = 3600
 POLICY = RebalancePolicy(min_replicas=1, max_replicas=10)

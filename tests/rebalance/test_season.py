@@ -11,11 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.signals.forecast import (
-    DAY_STEPS,
-    DAYS,
-    KNOWN_SHARE,
-    MOST_SCALE,
-    STEP_SECONDS,
     Expected,
     Past,
     Point,
@@ -26,6 +21,12 @@ from plimsoll.rebalance.signals.forecast import (
     step_of,
 )
 from tests.support.tables import examples
+
+DAY_STEPS = 288
+DAYS = 7
+KNOWN_SHARE = 0.8
+MOST_SCALE = 1.25
+STEP_SECONDS = 300.0
 
 DAY = 86_400.0
 MIDNIGHT = 19_700 * DAY

@@ -20,10 +20,10 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.engine_limits import other_steps, with_step
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import decide, kind_of
-from plimsoll.rebalance.guard import ONE_STEP_SECONDS, may_change_step
+from plimsoll.rebalance.guard import may_change_step
 from plimsoll.rebalance.law.capacity import model_of
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Retune, Wait
-from plimsoll.rebalance.state.history import STEP_AGAIN_SECONDS, STEP_REASONS, ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import STEP_REASONS, ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
@@ -34,6 +34,9 @@ from tests.support.live_situations import AUTO
 from tests.support.planning import ENGINE, H100, L40S, fleet, gpu, node, pool, request, tenant
 from tests.support.tables import examples
 from tests.support.world_plans import planned
+
+ONE_STEP_SECONDS = 86_400.0
+STEP_AGAIN_SECONDS = 604_800.0
 
 SMALLER, LARGER = DecisionReason.PROMPT_STEP_TOO_LARGE, DecisionReason.PROMPT_STEP_TOO_SMALL
 KV_TOKENS = 120_000

@@ -10,7 +10,7 @@ import pytest
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.placement.options.engine_limits import STEP_SIZES, OtherStep
+from plimsoll.placement.options.engine_limits import OtherStep
 from plimsoll.rebalance.law.capacity import (
     ConcurrencyLimit,
     ReplicaModel,
@@ -20,8 +20,6 @@ from plimsoll.rebalance.law.capacity import (
     times_of,
 )
 from plimsoll.rebalance.law.tuning import (
-    LEAST_STEP_GAIN,
-    NEARLY_ALL,
     is_prefill_bound,
     larger_step,
     most_per_second,
@@ -32,6 +30,10 @@ from plimsoll.rebalance.law.tuning import (
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 from tests.support.engine_loads import Serves, traffic
 from tests.support.planning import H100, L40S, gpu, request
+
+STEP_SIZES = (512, 1024, 2048, 4096, 8192)
+LEAST_STEP_GAIN = 1.1
+NEARLY_ALL = 0.97
 
 PROMPTS, DOCUMENTS, ANSWERS = Lengths(6000, 2, 0, 6001), Lengths(6000, 100, 0, 6050), Lengths(500, 1000, 0, 1000)
 KV_TOKENS = 120_000
@@ -139,6 +141,12 @@ def test_full_steps_carry_what_their_tokens_and_their_time_say() -> None:
     assert most_per_second(replace(model, slowness=2.0), DOCUMENTS) == pytest.approx(rate / 2)
     few = replace(model, kv_tokens=20_000)
     assert 0 < most_per_second(few, DOCUMENTS) < rate, "the KV cache holds fewer than a step could serve"
+
+
+def test_of_a_prompt_that_is_cached_one_token_is_computed() -> None:
+    model = replace(LARGE_STEP.limited(StepLimits(512)), kv_tokens=10**7)
+    all_but_one, whole = (most_per_second(model, Lengths(1000, 2, cached, 1001)) for cached in (999, 1000))
+    assert whole == pytest.approx(all_but_one, rel=0.01)
 
 
 def test_every_engine_of_a_replica_fills_its_own_steps() -> None:

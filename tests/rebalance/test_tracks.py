@@ -8,8 +8,10 @@ import pytest
 
 from plimsoll.rebalance.signals import tracks
 from plimsoll.rebalance.signals.metrics import EngineSample
-from plimsoll.rebalance.signals.tracks import NEW_SECONDS, TimeSeries, Track
+from plimsoll.rebalance.signals.tracks import TimeSeries, Track
 from tests.support.tables import every_case
+
+NEW_SECONDS = 180.0
 
 NOW = 1_700_000_000.0
 

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from plimsoll.rebalance.signals.metrics import PodSignals
-from plimsoll.rebalance.signals.traffic import ENOUGH_FINISHED, FEW_FINISHED, LENGTHS_SECONDS, Traffic
+from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 from tests.support.engine_loads import LONG_AGO, NOW, Serves, moments, pod, summary
 from tests.support.tables import every_case
+
+ENOUGH_FINISHED = 60
+FEW_FINISHED = 20
+LENGTHS_SECONDS = (120.0, 300.0, 600.0)
 
 STEADY = Serves(rate=2.0)
 COUNTERS = (
@@ -279,32 +283,49 @@ def test_long_answers_that_still_run_count_where_few_have_ended() -> None:
 
 
 @every_case(
-    ("ended", "tokens", "mean"),
+    ("begun", "ended", "tokens", "mean"),
     [
-        (0, 1000, 20.0),
-        (40, 10_000, 10_000 / (40 + math.sqrt(40) + 1)),
-        (40, 3500, 50.0),
-        (20, 10_000, 250.0),
-        (79, 10_000, 10_000 / (79 + math.sqrt(79) + 1)),
-        (80, 10_000, 50.0),
+        (100, 0, 1000, 20.0),
+        (1, 0, 10, 10.0),
+        (100, 40, 10_000, 10_000 / (40 + math.sqrt(40) + 1)),
+        (100, 40, 3500, 50.0),
+        (100, 20, 10_000, 250.0),
+        (3, 1, 600, 200.0),
+        (100, 79, 10_000, 10_000 / (79 + math.sqrt(79) + 1)),
+        (100, 80, 10_000, 50.0),
     ],
-    ids=["none ended", "half ended", "all of one length", "far too few ended", "just too many run", "few run"],
+    ids=[
+        "none ended",
+        "the only one runs",
+        "half ended",
+        "all of one length",
+        "far too few ended",
+        "no more run than ended",
+        "just too many run",
+        "few run",
+    ],
 )
-def test_while_many_answers_run_the_mean_is_not_that_of_the_short_ones(ended: int, tokens: int, mean: float) -> None:
-    """A hundred requests have begun. Answers that ended had 50 tokens, because short ones end first."""
-    begun = replace(
+def test_while_many_answers_run_the_mean_is_not_that_of_the_short_ones(
+    begun: int, ended: int, tokens: int, mean: float
+) -> None:
+    """Answers that ended had 50 tokens, because short ones end first."""
+    last = replace(
         Serves(rate=0.0).sample(NOW, 0.0),
-        first_tokens_total=100.0,
-        prompt_tokens_total=100_000.0,
+        first_tokens_total=float(begun),
+        prompt_tokens_total=1000.0 * begun,
         generation_tokens_total=float(tokens),
         finished_total=float(ended),
         finished_prompt_tokens_total=1000.0 * ended,
         finished_output_tokens_total=50.0 * ended,
     )
     before = Serves(rate=0.0).sample(NOW - 100, 0.0)
-    lengths = seen(PodSignals("a", (before, replace(before, at=NOW - 15), begun))).lengths
+    lengths = seen(PodSignals("a", (before, replace(before, at=NOW - 15), last))).lengths
     assert lengths is not None
     assert lengths.output == pytest.approx(mean)
+
+
+def test_a_request_whose_prompt_is_cached_computes_one_token_of_it() -> None:
+    assert [Lengths(100, 10, cached, 100).work for cached in (0, 99, 100)] == [140, 41, 41]
 
 
 def test_before_the_first_token_nothing_is_known_of_the_lengths() -> None:

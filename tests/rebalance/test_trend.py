@@ -9,8 +9,12 @@ from statistics import correlation
 
 import pytest
 
-from plimsoll.rebalance.signals.forecast import FEWEST_POINTS, LEAST_SECONDS, SIGNIFICANT, Point, rise_within
+from plimsoll.rebalance.signals.forecast import Point, rise_within
 from tests.support.tables import every_case
+
+FEWEST_POINTS = 12
+LEAST_SECONDS = 300.0
+SIGNIFICANT = 3.0
 
 
 def points(rate: Callable[[float], float], seconds: float = 600, every: float = 15) -> list[Point]:

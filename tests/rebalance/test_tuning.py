@@ -6,9 +6,11 @@ import pytest
 
 from plimsoll.placement.options.engine_limits import STEPS
 from plimsoll.rebalance.law.capacity import ConcurrencyLimit, capacity_of
-from plimsoll.rebalance.law.tuning import LEAST_GAIN, after_retune
+from plimsoll.rebalance.law.tuning import after_retune
 from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import replica_model
+
+LEAST_GAIN = 1.25
 
 USUAL = Lengths(1000, 200, 0, 1100)
 

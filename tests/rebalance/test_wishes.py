@@ -10,20 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
-from plimsoll.rebalance.law.wishes import (
-    LONG_QUEUE,
-    MOST_FORECAST,
-    NORMAL_QUEUE,
-    STORM_SHARE,
-    DeploymentLoad,
-    Need,
-    Wish,
-    wish_of,
-    with_forecast,
-)
+from plimsoll.rebalance.law.wishes import DeploymentLoad, Need, Wish, wish_of, with_forecast
 from plimsoll.rebalance.signals.forecast import Expected
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
 from tests.support.tables import examples
+
+LONG_QUEUE = 5.0
+MOST_FORECAST = 2.0
+NORMAL_QUEUE = 2.0
+STORM_SHARE = 0.25
 
 MODEL = replica_model()
 USUAL = Serves()

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.crd.schema import crd
 from testbed.binaries import ensure_binaries, ensure_kstatus
-from tests.states.states import CASES, Case
+from tests.states.states import CASES, Case, definition
 from tests.support.tables import every_case
 
 pytestmark = pytest.mark.gitops
@@ -52,7 +51,7 @@ class _Api(BaseHTTPRequestHandler):
 
 
 def _answer(path: str) -> dict[str, Any]:
-    names = crd()["spec"]["names"]
+    names = definition()["spec"]["names"]
     group, version = "plimsoll.dev", "v1alpha1"
     this = {"groupVersion": f"{group}/{version}", "version": version}
     path, _, query = path.partition("?")

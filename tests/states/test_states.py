@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 from lupa import lua51
 
-from plimsoll.api.crd.schema import crd
 from plimsoll.console.views.proposals.inbox import inbox_of
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.states import mark_of
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.public_words import LEFT_OUT_ON_PURPOSE
 from plimsoll.status.severity import ALERTS, FULL_FROM, PATIENCE_SECONDS, Severity, State
-from tests.states.states import BEGINS, CASES, PAGE, ROOT, Case, page_text
+from tests.states.states import BEGINS, CASES, PAGE, ROOT, Case, definition, page_text
 from tests.support.alerting import RULES
 from tests.support.tables import every_case
 
@@ -66,7 +65,8 @@ def test_the_console_says_it_by_word_and_colour(case: Case) -> None:
 
 @every_case("case", CASES, ids=[each.name for each in CASES])
 def test_the_printer_columns_say_it(case: Case) -> None:
-    columns = {each["name"]: each["jsonPath"] for each in crd()["spec"]["versions"][0]["additionalPrinterColumns"]}
+    (version,) = definition()["spec"]["versions"]
+    columns = {each["name"]: each["jsonPath"] for each in version["additionalPrinterColumns"]}
     shown = {}
     for name in ("Ready", "Reason", "Trouble"):
         path = re.fullmatch(r'\.status\.conditions\[\?\(@\.type=="(\w+)"\)\]\.(\w+)', columns[name])

@@ -315,6 +315,13 @@ def test_a_refusal_names_the_nearest_candidate_and_a_way_out() -> None:
     assert "What helps: free 1 h100-sxm-80gb on one node" in taken
 
 
+@pytest.mark.parametrize(("known", "said"), [(1, 1), (3, 3), (4, 3)])
+def test_a_refusal_names_three_ways_out_at_most(known: int, said: int) -> None:
+    (remedy, *_) = FULL.remedies
+    message = shown(report(replace(FULL, remedies=(remedy,) * known)))["Planned"]["message"]
+    assert message.count("; or ") == said - 1
+
+
 def test_a_crash_is_told_in_the_engines_words() -> None:
     message = shown(report(PLACED, CRASHED))["Available"]["message"]
     assert message == (

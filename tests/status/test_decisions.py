@@ -8,9 +8,11 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Decision, Pool
 from plimsoll.placement.plan import plan
-from plimsoll.status.decisions import MOST_DECISIONS, DecisionNote, remembered
+from plimsoll.status.decisions import DecisionNote, remembered
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 from tests.support.status_schema import most_items
+
+MOST_DECISIONS = 10
 
 KEY = ObjectKey("ns", "chat")
 PLACED = replace(plan([tenant(request(replicas=2))], fleet(node("l", L40S)))[0], appraisal=None)

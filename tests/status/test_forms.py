@@ -22,20 +22,25 @@ from plimsoll.domain.decisions.outcomes import Split, Target
 from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
 from plimsoll.domain.engines.images import PlatformSource
 from plimsoll.domain.models.precision import KvPrecision, Precision
-from plimsoll.placement.demands.clocks import LONGEST_SECONDS, EarlierSettings
-from plimsoll.placement.demands.failed_moves import MOST_TIMES, Delay
+from plimsoll.placement.demands.clocks import EarlierSettings
+from plimsoll.placement.demands.failed_moves import Delay
 from plimsoll.placement.demands.pools import Pool, PoolState, pool_name
-from plimsoll.placement.demands.rehoming import MOST_AVOIDED, Rehoming
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.options.total_load import Size
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
 from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status import decisions, loop, observations, places, writing
 from plimsoll.status.forms import Field, Form, Unusable, number, word
-from plimsoll.status.loop import MAX_CHANGES
-from plimsoll.status.places import MOST_DRAIN_SECONDS, MOST_REPLICAS
 from plimsoll.status.writing import document_of
 from tests.support.tables import examples
+
+LONGEST_SECONDS = 86_400.0
+MOST_TIMES = 99
+MOST_AVOIDED = 16
+MAX_CHANGES = 250
+MOST_DRAIN_SECONDS = 3600
+MOST_REPLICAS = 1000
 
 MODULES: tuple[ModuleType, ...] = (decisions, loop, observations, places, writing)
 FORMS: Mapping[str, Form[Any]] = {

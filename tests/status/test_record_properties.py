@@ -14,7 +14,7 @@ from plimsoll.decision.observing import observed_capacities, reported_tokens
 from plimsoll.decision.surroundings import Surroundings, pool_views, read_pools, wanted_replicas
 from plimsoll.decision.turns import Standing
 from plimsoll.placement.demands import failed_moves
-from plimsoll.placement.demands.clocks import LONGEST_SECONDS, trusted
+from plimsoll.placement.demands.clocks import trusted
 from plimsoll.placement.demands.rehoming import of_last_hour
 from plimsoll.status.reading import read, record_of
 from plimsoll.status.report import Report
@@ -35,6 +35,8 @@ from tests.status.test_record_reading import (
 )
 from tests.support.bodies import inference_deployment_body
 from tests.support.tables import examples
+
+LONGEST_SECONDS = 86_400.0
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
 json = st.recursive(

@@ -352,6 +352,13 @@ def test_an_observation_of_another_release_is_shown_and_teaches_nothing() -> Non
     assert (len(record.observations), record.complaints) == (1, ())
 
 
+@pytest.mark.parametrize(("due", "is_known"), [("07:00:00", True), ("07:00:01", True), ("07:00:02", False)])
+def test_times_in_whole_seconds_may_be_a_second_further_apart(due: str, *, is_known: bool) -> None:
+    """A move may take two days at most."""
+    record = read({**GOOD, "move": {**UNDER_WAY, "beganAt": "2027-01-15T07:00:00Z", "dueAt": f"2027-01-17T{due}Z"}})
+    assert ("move" in fields(record)) is is_known
+
+
 def test_an_observation_of_the_smallest_step_is_used() -> None:
     record = read({"observations": [{**SEEN, "batchedTokens": 1, "maxSequences": 1}]})
     assert [each.observation.limits for each in record.observations] == [StepLimits(1, 1)]

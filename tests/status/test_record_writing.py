@@ -23,7 +23,6 @@ from plimsoll.placement.options.speed import load_of
 from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status import writing
-from plimsoll.status.loop import MAX_CHANGES
 from plimsoll.status.reading import Record, read, whole_status
 from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
@@ -31,6 +30,8 @@ from tests.render.workloads import decision
 from tests.status.test_record_reading import GOOD
 from tests.support.planning import L4, model, pool, request
 from tests.support.status_schema import most_items
+
+MAX_CHANGES = 250
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
 EARLIER_POSIX = 1_767_225_600.0

@@ -20,11 +20,13 @@ from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.reading import read
 from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
-from plimsoll.status.writing import MAX_REJECTIONS, document_of, new_status
+from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, fleet, gpu, model, node, request
 from tests.support.status_schema import most_items
 from tests.support.tables import every_case
+
+MAX_REJECTIONS = 40
 
 NOW = "2026-01-01T00:10:00Z"
 POOL = "h100-sxm-80gb-tp1"

@@ -67,9 +67,9 @@ class Kind:
 
     choices: tuple[Choice, ...]
     sizes: tuple[int, ...]
-    whole: bool = False
-    spare: float = 0
-    level: int = 0
+    whole: bool
+    spare: float
+    level: int
 
     @property
     def replicas(self) -> int:
@@ -252,7 +252,7 @@ class _Poser:
         sizes = tuple(map(wanted, demand.ways))
         kept = (choice for each in choices for choice in _undominated(each))
         by_bill = sorted(kept, key=lambda each: (each.doubts, each.price * sizes[each.size], sizes[each.size]))
-        return Kind(tuple(by_bill), sizes, whole=bool(demand.outdated))
+        return Kind(tuple(by_bill), sizes, bool(demand.outdated), *NO_PATIENCE)
 
     def _choice(self, request: Request, option: Option, size: int, grouped: Mapping[int, tuple[int, ...]]) -> Choice:
         return Choice(
@@ -289,18 +289,22 @@ class _Poser:
         return Group(
             slots=slots,
             pods=tuple(each for each in pods if each not in slots),
-            cpu_millis=None if None in cpu else sum(max(0, each or 0) for each in cpu),
-            memory_bytes=None if None in memory else sum(max(0, each or 0) for each in memory),
+            cpu_millis=_free_on_all(cpu),
+            memory_bytes=_free_on_all(memory),
             others=_others([need for _, need in users], hosts),
         )
 
 
 def _others(needs: Iterable[HostNeed], hosts: Sequence[HostRoom]) -> Amounts:
-    free = {
-        name: [host.of_other(name) for host in hosts]
-        for name in sorted({name for need in needs for name, _ in need.others})
-    }
-    return tuple((name, sum(max(0, each or 0) for each in left)) for name, left in free.items() if None not in left)
+    names = sorted({name for need in needs for name, _ in need.others})
+    free = ((name, _free_on_all([host.of_other(name) for host in hosts])) for name in names)
+    return tuple((name, amount) for name, amount in free if amount is not None)
+
+
+def _free_on_all(amounts: Sequence[int | None]) -> int | None:
+    """Return what is free on all nodes together; None if a node reports no limit. A node may be overbooked."""
+    known = [max(0, each) for each in amounts if each is not None]
+    return sum(known) if len(known) == len(amounts) else None
 
 
 def _scaled(name: str, amount: int) -> float:

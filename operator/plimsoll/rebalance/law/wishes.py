@@ -165,7 +165,7 @@ def _within(most_work: float | None, capacity: ReplicaCapacity, lengths: Lengths
 
 def is_storm(traffic: Traffic) -> bool:
     """Whether so many requests lose their KV cache that the engines mostly compute prompts again."""
-    return (traffic.preempted_share or 0.0) >= STORM_SHARE
+    return traffic.preempted_share is not None and traffic.preempted_share >= STORM_SHARE
 
 
 def _without_model(load: DeploymentLoad) -> dict[Need, int]:

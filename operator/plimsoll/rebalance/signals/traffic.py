@@ -317,9 +317,11 @@ def _with_unended(tokens: float, begun: float, count: float, ended: float | None
     if not ended:
         return min(tokens, OLDEST_SHARE * so_far)
     least, likely = max(ended, so_far), tokens / (count + math.sqrt(count) + 1)
-    running = (tokens - count * ended) / max(1.0, begun - count)
+    if likely <= least:
+        return least
+    running = (tokens - count * ended) / (begun - count)  # more than 1 + sqrt(count) run: likely is above so_far
     variation = min(1.0, max(0.0, 2 * running / ended - 1))
-    return max(least, min(MOST_LONGER * least, least + variation * (likely - least)))
+    return min(MOST_LONGER * least, least + variation * (likely - least))
 
 
 def _sum(found: Sequence[Track], read: Read, start: float, end: float) -> float:

@@ -56,9 +56,9 @@ class FleetBudget:
     """
 
     bound: int
-    by_deployment: Mapping[ObjectKey, int] = field(default_factory=dict)
-    by_namespace: Mapping[str, int] = field(default_factory=dict)
-    total: int = 0
+    by_deployment: Mapping[ObjectKey, int]
+    by_namespace: Mapping[str, int]
+    total: int
 
     @staticmethod
     def of(bound: int, histories: Iterable[tuple[ObjectKey, ChangeHistory]], now: float) -> FleetBudget:
