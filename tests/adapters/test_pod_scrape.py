@@ -16,6 +16,7 @@ import pytest
 from plimsoll.adapters.prometheus import engine_series, pod_scrape
 from plimsoll.adapters.prometheus import pod_scrape as metrics_page
 from plimsoll.adapters.prometheus.pod_scrape import OTHER_THREADS, QUICK_THREADS, PodScrape, read_page
+from plimsoll.adapters.prometheus.readings import Asked
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
@@ -72,7 +73,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def ask(scrape: PodScrape, **pods: str) -> Reading | None:
-    return scrape.read("chat", pods, window_seconds=60, now=0, metrics=METRICS)
+    return scrape.read_all([Asked("chat", pods, 60)], METRICS, now=0)[0]
 
 
 def until(scrape: PodScrape, done: Callable[[Reading], bool], **pods: str) -> Reading:
@@ -332,7 +333,7 @@ def test_an_engine_may_have_its_page_elsewhere(scrape: PodScrape, honest: FakeEn
     metrics = replace(METRICS, path="/load")
 
     def is_there() -> bool:
-        reading = scrape.read("x", {"a": HONEST}, window_seconds=60, now=0, metrics=metrics)
+        [reading] = scrape.read_all([Asked("x", {"a": HONEST}, 60)], metrics, now=0)
         return reading is not None and bool(reading.pods)
 
     wait_until(is_there, PATIENCE_S, "a reading", poll_seconds=0.01)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -22,6 +22,7 @@ from prometheus_client.samples import Sample
 
 from plimsoll.adapters.prometheus.bounded_session import LimitedAdapter, session_with, unreachable
 from plimsoll.adapters.prometheus.engine_series import MOST_SERIES, Series, pod_signals
+from plimsoll.adapters.prometheus.readings import Asked
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.requests.workload import ENGINE_PORT
 from plimsoll.engines.metrics import EngineMetrics
@@ -113,19 +114,20 @@ class PodScrape:
         """A page shows the present only."""
         return False
 
-    def read(
+    def read_all(
         self,
-        namespace: str,
-        pods: Mapping[str, str],
-        *,
-        window_seconds: int,  # noqa: ARG002 - a scrape has no past
-        now: float,  # noqa: ARG002 - the time of a scrape is its own
+        asked: Sequence[Asked],
         metrics: EngineMetrics,
-    ) -> Reading | None:
+        *,
+        now: float,  # noqa: ARG002 - the time of a scrape is its own
+    ) -> list[Reading | None]:
         """Return the latest scrape of each pod, and begin those that are due. It never waits."""
-        clock = time.monotonic()
+        return [self._read(each, metrics) for each in asked]
+
+    def _read(self, asked: Asked, metrics: EngineMetrics) -> Reading | None:
+        clock, pods = time.monotonic(), asked.pods
         with self._lock:
-            latest = {pod: self._look(_Target(namespace, pod, pods[pod]), metrics, clock) for pod in sorted(pods)}
+            latest = {pod: self._look(_Target(asked.namespace, pod, pods[pod]), metrics, clock) for pod in sorted(pods)}
             self._sweep(clock)
         found = {pod: known.signals for pod, known in latest.items() if known.signals is not None}
         if found or not pods:
