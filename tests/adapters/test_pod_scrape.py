@@ -141,6 +141,21 @@ def test_a_pod_is_not_scraped_more_often_than_it_should_be(honest: FakeEngine) -
     assert len(honest.paths) == 1
 
 
+def test_pods_that_are_found_together_are_spread_over_the_time_between_two_scrapes(
+    honest: FakeEngine, clock: Clock
+) -> None:
+    """After half of it, half of them are due, then the others, and from then on each keeps its distance."""
+    scrape = PodScrape(port=honest.port, scrape_seconds=100)
+    pods = {f"pod-{number}": HONEST for number in range(40)}
+    until(scrape, lambda reading: len(reading.pods) == len(pods), **pods)
+    for seconds, scrapes in ((50.0, 60), (50.0, 80), (49.0, 100)):
+        clock.now += seconds
+        ask(scrape, **pods)
+        wait_until(lambda: len(honest.paths) >= scrapes, PATIENCE_S, "scrapes", poll_seconds=0.01)  # noqa: B023 - at once
+        assert len(honest.paths) == scrapes
+    scrape.close()
+
+
 def test_a_pod_is_scraped_again_when_it_is_due(scrape: PodScrape, honest: FakeEngine) -> None:
     until(scrape, lambda reading: "a" in reading.pods, a=HONEST)
     honest.serve = page(PAGE.replace("} 0.5", "} 0.75"))

@@ -464,7 +464,7 @@ async def test_only_what_is_new_is_read_again_and_all_is_remembered(monkeypatch:
     reading = signals.reading(A)
     assert reading is not None
     assert [NOW - sample.at for sample in reading.pods["p"].samples] == [20, 5]
-    assert [window for _, _, window in reader.asked] == [660, 35], "the next sample comes later"
+    assert [window for _, _, window in reader.asked] == [660, 25], "the next sample comes later"
 
 
 async def test_a_new_pod_is_read_from_the_beginning_and_its_neighbour_is_not() -> None:

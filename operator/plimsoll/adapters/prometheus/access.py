@@ -193,4 +193,9 @@ def other_namespaces(pair: LabelPair, pairs: Iterable[LabelPair]) -> list[str]:
 
 def is_believed(labels: Mapping[str, str], pair: LabelPair, pairs: Iterable[LabelPair]) -> bool:
     """Whether no label of a series names another namespace than the one that it has under ``pair``."""
-    return all(labels.get(other, "") in ("", labels.get(pair[0])) for other in other_namespaces(pair, pairs))
+    return names_only(labels.get(pair[0], ""), labels, other_namespaces(pair, pairs))
+
+
+def names_only(namespace: str, labels: Mapping[str, str], others: Iterable[str]) -> bool:
+    """Whether each of the other labels names this namespace, or none."""
+    return all(labels.get(other, "") in ("", namespace) for other in others)

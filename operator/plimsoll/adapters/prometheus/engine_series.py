@@ -65,14 +65,7 @@ def parse_series(result: Any, metrics: EngineMetrics | None, *, shift_seconds: f
         SourceUnavailable: the reply has another shape.
     """
     try:
-        read = [
-            Series.of(
-                {str(label): str(value) for label, value in entry["metric"].items()},
-                _points_of(entry["values"], shift_seconds),
-                metrics,
-            )
-            for entry in result
-        ]
+        read = [Series.of({**entry["metric"]}, _points_of(entry["values"], shift_seconds), metrics) for entry in result]
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise SourceUnavailable("Prometheus answered with another shape than a range vector") from error
     return [series for series in read if series.points]

@@ -25,8 +25,9 @@ from plimsoll.adapters.prometheus.access import (
     LabelPair,
     PrometheusAccess,
     Proof,
-    is_believed,
     matchers_within,
+    names_only,
+    other_namespaces,
     places_of,
 )
 from plimsoll.adapters.prometheus.bounded_session import (
@@ -402,12 +403,14 @@ class PrometheusSignals:
         self, client: Any, kind: _Kind, pair: LabelPair, keys: Sequence[ObjectKey], when: _When
     ) -> dict[ObjectKey, _Series]:
         """Read some objects by one query; each half of them by its own if the server refuses it or sends too much."""
-        found: dict[ObjectKey, _Series] = {}
+        found: dict[ObjectKey, _Series] = {key: _Series(pair, []) for key in keys}
+        others = [] if kind.others else other_namespaces(pair, self._label_pairs)
         try:
             for series in self._series(client, kind, pair, keys, when):
-                key = ObjectKey(series.labels.get(pair[0], ""), series.labels.get(kind.label or pair[1], ""))
-                if kind.others or is_believed(series.labels, pair, self._label_pairs):
-                    found.setdefault(key, _Series(pair, [])).series.append(series)
+                namespace = series.labels.get(pair[0], "")
+                of_key = found.get(ObjectKey(namespace, series.labels.get(kind.label or pair[1], "")))
+                if of_key is not None and names_only(namespace, series.labels, others):
+                    of_key.series.append(series)
         except (QueryRefused, ReplyTooLarge) as error:
             if len(keys) == 1:
                 return {keys[0]: _Series(pair, [], error)}
@@ -419,7 +422,7 @@ class PrometheusSignals:
         except SourceUnavailable as error:
             self._skew = None  # the next reading asks first whether the server is there
             return dict.fromkeys(keys, _Series(pair, [], error))
-        return {key: found[key] for key in keys if key in found}
+        return {key: each for key, each in found.items() if each.series or each.error}
 
     def _series(
         self, client: Any, kind: _Kind, pair: LabelPair, keys: Sequence[ObjectKey], when: _When

@@ -33,7 +33,7 @@ MOST_SAMPLES = 2048
 """The most samples of a pod that are kept, the newest ones: 1440 of a day, and 150 of a scrape each second. A page may
 give each of its series a time of its own, and every pass looks at them all."""
 
-OVERLAP_SECONDS = 15
+OVERLAP_SECONDS = 5
 """How far before a pod's last sample the next reading begins: a reading may have come in the middle of a scrape."""
 
 LATE_SECONDS = 90
