@@ -22,6 +22,7 @@ from benchmarks.rebalance.policies.ours import room_for_all, running_of, spec_of
 from benchmarks.rebalance.scenarios.known import situations
 from benchmarks.rebalance.values import PodView, View
 from benchmarks.signals.exporter import SLOW, names_of, pages_of
+from plimsoll.adapters.garbage import collect_seldom, collecting_later
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.live.wanted import HISTORY_SECONDS, WantedSamples
@@ -63,48 +64,67 @@ ROWS = (
 )
 
 
+SCENARIO = situations()["START600"].scenario
+SPEC = spec_of(SCENARIO, {})
+
+
+def view_of(now: float, pods: tuple[PodView, ...]) -> View:
+    """Return what is known of a deployment with these pods."""
+    return View(
+        now,
+        len(pods),
+        pods,
+        has_metrics=True,
+        engine=SCENARIO.engine,
+        min_replicas=1,
+        max_replicas=8,
+        declared_concurrency=1,
+        ttft_seconds=SCENARIO.ttft_seconds,
+        tpot_seconds=SCENARIO.tpot_seconds,
+    )
+
+
+RUNNING = running_of(view_of(0.0, ()))
+
+
 @dataclass(slots=True)
 class Turns:
     """The turns of all deployments that have a new reading, each as a pass takes it."""
 
     live: LiveSignals
-    ready_since: float = field(default_factory=lambda: time.time() - 3900)
+    began: float = field(default_factory=time.time)
     taken: int = 0
+    _views: dict[ObjectKey, View] = field(default_factory=dict)
     standings: dict[ObjectKey, Standing] = field(default_factory=dict)
     seen: dict[ObjectKey, Reading] = field(default_factory=dict)
 
+    @collecting_later()
     def take(self) -> None:
         """Take them."""
-        scenario, now = situations()["START600"].scenario, time.time()
-        spec = spec_of(scenario, {})
+        now = time.time()
         for key, reading in list(self.live.readings.items()):
             if self.seen.get(key) is reading:
                 continue
-            pods = tuple(PodView(pod, self.ready_since - 100, self.ready_since) for pod in self.live.wanted[key].pods)
-            view = View(
-                now,
-                len(pods),
-                pods,
-                has_metrics=True,
-                engine=scenario.engine,
-                min_replicas=1,
-                max_replicas=8,
-                declared_concurrency=1,
-                ttft_seconds=scenario.ttft_seconds,
-                tpot_seconds=scenario.tpot_seconds,
+            view = self._views.get(key) or self._view(key)
+            self._views[key] = view
+            begun = Standing(
+                view.wanted, view.wanted, ChangeHistory(), memory=LoopMemory("pool", startup_seconds=300.0)
             )
-            begun = Standing(len(pods), len(pods), ChangeHistory(), memory=LoopMemory("pool", startup_seconds=300.0))
             self.standings[key] = take_turn(
-                spec,
+                SPEC,
                 self.standings.get(key, begun),
-                running_of(view),
+                RUNNING,
                 surroundings_of(view),
                 reading,
-                room_for_all(scenario.engine, len(pods)),
+                room_for_all(view.engine, view.wanted),
                 now=now,
             ).standing
             self.seen[key] = reading
             self.taken += 1
+
+    def _view(self, key: ObjectKey) -> View:
+        pods = tuple(PodView(pod, self.began - 4000, self.began - 3900) for pod in self.live.wanted[key].pods)
+        return view_of(self.began, pods)
 
     async def go_on(self, changed: asyncio.Event) -> None:
         """Take them whenever something has changed, in a thread, until cancelled."""
@@ -208,6 +228,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=90.0, help="how long each row is measured")
     parser.add_argument("--rows", type=int, nargs="+", default=range(len(ROWS)), help="numbers of rows, from 0")
     asked, missed = parser.parse_args(), list[str]()
+    collect_seldom()
     head = ["", "CPU, share of a core", "requests/s", "turns/s", "oldest age", "MiB at most"]
     print_row(head)
     print_row(["---"] * len(head))

@@ -48,9 +48,13 @@ def names_of(deployments: int, pods: int) -> dict[tuple[str, str], list[str]]:
 
 
 def pages_of(deployments: int, pods: int) -> list[list[tuple[str, str, str]]]:
-    """Return the namespace, deployment and pod of the engines of each page."""
+    """Return the namespace, deployment and pod of the engines of each page, which are scraped at the same moment.
+
+    The pods of one deployment are on different pages, as in a cluster they are scraped at different moments.
+    """
     known = [(*key, pod) for key, some in names_of(deployments, pods).items() for pod in some]
-    return [known[start : start + PODS_OF_PAGE] for start in range(0, len(known), PODS_OF_PAGE)]
+    pages = -(-len(known) // PODS_OF_PAGE)
+    return [known[number::pages] for number in range(pages)]
 
 
 def engines_of(page: list[tuple[str, str, str]], seconds: float) -> Iterator[Engine]:

@@ -7,7 +7,6 @@ The limits are those of a transport adapter, the place that requests provides fo
 from __future__ import annotations
 
 import io
-import json
 import time
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from typing_extensions import override
 
+from plimsoll.adapters.garbage import read_json
 from plimsoll.domain.errors import SourceUnavailable
 
 _CHUNK_BYTES = 64 * 1024
@@ -133,12 +133,12 @@ class QueryAdapter(LimitedAdapter):
         Raises:
             QueryRefused: the server does not take the query.
             SourceUnavailable: no connection, no reply in time, a reply that is too large, another status than 200, or
-                no JSON that begins as a success does.
+                no JSON that reports success.
         """
         response = super().send(request, *args, **kwargs)
-        body = response.raw.getvalue()
-        if response.status_code != requests.codes.ok or not body.startswith(_SUCCESS):
-            self._check(response.status_code, _envelope(body))
+        reply = _envelope(response.raw.getvalue())
+        self._check(response.status_code, reply)
+        response.json = lambda **_: reply  # type: ignore[method-assign]  # a reply of megabytes is parsed once
         return response
 
     def _check(self, status: int, reply: object) -> None:
@@ -153,10 +153,6 @@ class QueryAdapter(LimitedAdapter):
             raise SourceUnavailable(f"{self.neighbour} reported an error{detail}")
 
 
-_SUCCESS = b'{"status":"success","'
-"""How the servers of this API begin their answers. A long one is then parsed once, by the client that asked."""
-
-
 def _is_left(error: requests.ConnectionError) -> bool:
     """Whether the server closed a connection without an answer."""
     return bool(error.args) and isinstance(error.args[0], urllib3.exceptions.ProtocolError)
@@ -164,7 +160,7 @@ def _is_left(error: requests.ConnectionError) -> bool:
 
 def _envelope(body: bytes) -> object:
     try:
-        found: object = json.loads(body)
+        found: object = read_json(body)
     except (ValueError, RecursionError):
         return None
     return found

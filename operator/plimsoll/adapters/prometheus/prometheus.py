@@ -521,8 +521,6 @@ def _ask(client: Any, query: str, **params: str) -> Any:
         return client.custom_query(query, params=params)
     except (KeyError, TypeError) as error:
         raise SourceUnavailable("Prometheus answered without a result") from error
-    except (requests.exceptions.JSONDecodeError, RecursionError) as error:
-        raise SourceUnavailable("Prometheus did not answer with JSON") from error
     except requests.RequestException as error:
         raise unreachable("Prometheus", error) from error
 

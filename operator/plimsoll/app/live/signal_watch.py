@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from plimsoll.adapters.garbage import collecting_later
 from plimsoll.adapters.prometheus.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus.readings import Asked, PastReader, QueueReader, SignalReader
@@ -334,7 +335,8 @@ def _timed(work: Callable[[], T], spent: list[float]) -> T:
     """Do a piece of work, and add its CPU time in seconds to ``spent``, however it ends."""
     began = time.thread_time()
     try:
-        return work()
+        with collecting_later():
+            return work()
     finally:
         spent.append(time.thread_time() - began)
 
