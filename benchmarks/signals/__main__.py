@@ -184,13 +184,15 @@ async def measured(row: Row, prometheus: Prometheus, url: str, seconds: float) -
         while len(turns.seen) < len(wanted) or oldest(live) > row.most_age:  # noqa: ASYNC110 - it is what is measured
             await asyncio.sleep(1)
         began, spent, asked, taken = time.monotonic(), time.process_time(), requests(prometheus), turns.taken
-        age = 0.0
+        age = looking = 0.0
         while time.monotonic() - began < seconds:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(1)
+            looks = time.thread_time()
             age = max(age, oldest(live))
+            looking += time.thread_time() - looks
         return Result(
             time.monotonic() - began,
-            time.process_time() - spent,
+            time.process_time() - spent - looking,
             requests(prometheus) - asked,
             turns.taken - taken,
             age,

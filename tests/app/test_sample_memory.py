@@ -72,9 +72,19 @@ def test_a_pod_is_read_again_when_its_next_sample_should_be_there(
     memory = after({}, signals("p", [sample(NOW - age) for age in ages_at_reading]), NOW)
 
     assert memory["p"].due_at - NOW == pytest.approx(due)
-    assert next_due(memory, ("p",), NOW) == memory["p"].due_at
+    assert next_due(memory, ("p",), NOW - 60) == memory["p"].due_at
     assert bool(questions(memory, ("p",), WINDOW, NOW + due - 0.1)) == (due < 0)
     assert questions(memory, ("p",), WINDOW, NOW + due + 0.1)
+
+
+def test_pods_that_are_scraped_at_different_moments_are_read_together_twice_a_period() -> None:
+    both = signals("p", [sample(NOW - 29), sample(NOW - 14)]) | signals("q", [sample(NOW - 25), sample(NOW - 10)])
+    memory = after({}, both, NOW, "p", "q")
+
+    assert next_due(memory, ("p", "q"), NOW) == NOW + 7.5, "although a new sample of one is there 2 s from now"
+    assert questions(memory, ("p", "q"), WINDOW, NOW + 7.5) == [SampleQuery(("p", "q"), 27)]
+    assert next_due(after(memory, {}, NOW, "r"), ("r",), NOW) == NOW, "a pod without samples is awaited"
+    assert next_due(memory, (), NOW) == NOW + 15
 
 
 def test_a_pod_that_never_reported_is_read_in_every_round_at_first_and_then_once_a_period() -> None:

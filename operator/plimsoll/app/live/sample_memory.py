@@ -53,27 +53,32 @@ long, and its samples have the time at which it began."""
 class PodMemory:
     """One pod's samples in the order of their times, and when it was first and last read, in POSIX seconds.
 
-    ``signals`` are those that decide. They are the same object as long as nothing new was read.
+    ``signals`` are those that decide. They are the same object as long as nothing new was read. ``period_seconds`` is
+    the time between two scrapes; None if it is not known. One scrape that is lost makes it no longer.
     """
 
     samples: tuple[EngineSample, ...]
     read_at: float
     known_since: float
     signals: PodSignals = field(compare=False)
+    period_seconds: float | None
 
-    @property
-    def period_seconds(self) -> float:
-        """The time between two scrapes. One scrape that is lost makes it no longer."""
-        gaps = [later.at - earlier.at for earlier, later in pairwise(self.samples[-4:])]
-        return min(OLDEST_SAMPLE_SECONDS, min(gaps, default=USUAL_PERIOD_SECONDS))
+    @staticmethod
+    def of(pod: str, samples: tuple[EngineSample, ...], now: float, before: PodMemory | None) -> PodMemory:
+        """Return what is remembered of a pod that was read now."""
+        is_same = before is not None and before.samples == samples
+        signals = before.signals if before and is_same else PodSignals(pod, settled(samples))
+        gaps = [later.at - earlier.at for earlier, later in pairwise(samples[-4:])]
+        period = min(OLDEST_SAMPLE_SECONDS, *gaps) if gaps else None
+        return PodMemory(samples, now, before.known_since if before else now, signals, period)
 
     @property
     def due_at(self) -> float:
-        """When to read again: when the next sample should be there, and in every round if it is late.
+        """When the next sample should be there. If it is late, the pod is read in every round.
 
         A pod that reports no more, or never did, is read once a period.
         """
-        period = self.period_seconds
+        period = USUAL_PERIOD_SECONDS if self.period_seconds is None else self.period_seconds
         newest = min(self.samples[-1].at, self.read_at) if self.samples else self.known_since
         expected = newest + period * (1 + LATE_SHARE) if self.samples else self.read_at
         is_late = self.read_at - newest <= MISSED_SCRAPES * period
@@ -108,8 +113,14 @@ def questions(memory: Memory, pods: Collection[str], window_seconds: int, now: f
 
 
 def next_due(memory: Memory, pods: Collection[str], now: float) -> float:
-    """Return when a pod is to be read next, in POSIX seconds. Without pods there is still a gateway to be read."""
-    return min((memory[pod].due_at for pod in pods if pod in memory), default=now + USUAL_PERIOD_SECONDS)
+    """Return when one of the pods is to be read next, in POSIX seconds; all together twice a period at most.
+
+    Pods are scraped at different moments, and each reading with a new sample makes a turn. Without pods there is still
+    a gateway to be read.
+    """
+    known = [memory[pod] for pod in pods if pod in memory]
+    least = min((each.period_seconds or 0.0 for each in known), default=0.0) / 2
+    return max(now + least, min((each.due_at for each in known), default=now + USUAL_PERIOD_SECONDS))
 
 
 def _begin(known: PodMemory) -> float:
@@ -139,9 +150,7 @@ def remembered(
             continue
         merged = _merged(before.samples if before else (), read[pod].samples if pod in read else (), now)
         samples = _thinned([each for each in merged if each.at >= oldest], now - WHOLE_SECONDS)
-        is_same = before is not None and before.samples == samples
-        found = before.signals if before and is_same else PodSignals(pod, settled(samples))
-        kept[pod] = PodMemory(samples, now, before.known_since if before else now, found)
+        kept[pod] = PodMemory.of(pod, samples, now, before)
     return kept
 
 
