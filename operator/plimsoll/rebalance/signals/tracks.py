@@ -32,11 +32,11 @@ class TimeSeries:
 
     def at(self, moment: float) -> float:
         """Return the value at a moment; before and after the line, its first and its last value."""
+        if moment >= self.times[-1]:
+            return self.values[-1]
         right = bisect_right(self.times, moment)
         if right == 0:
             return self.values[0]
-        if right == len(self.times):
-            return self.values[-1]
         before, after = self.times[right - 1], self.times[right]
         step = self.values[right] - self.values[right - 1]
         return self.values[right - 1] + step * (moment - before) / (after - before)
