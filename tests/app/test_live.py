@@ -448,6 +448,17 @@ async def test_where_nothing_is_wanted_nothing_is_read_and_no_pass_is_made() -> 
     assert (changed, reader.asked) == ([], [])
 
 
+async def test_samples_are_looked_for_several_times_in_a_pause_and_a_pass_is_asked_for_once() -> None:
+    reader, read_at_changes = FakeReader(), list[int]()
+    signals = LiveSignals(reader, lambda: read_at_changes.append(len(reader.groups)), {A: WantedSamples(("p",))})
+    task = asyncio.create_task(signals.run(0.5))
+    await eventually(lambda: len(read_at_changes) == 2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert read_at_changes[0] == 1
+    assert 2 <= read_at_changes[1] <= 1 + live.LOOKS
+
+
 async def test_only_what_is_new_is_read_again_and_all_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(time=lambda: NOW, monotonic=time.monotonic, thread_time=time.thread_time)
     monkeypatch.setattr(live, "time", clock)

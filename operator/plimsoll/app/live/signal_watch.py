@@ -59,6 +59,9 @@ thousand pods of one engine each take 0.3 s, which is less than the usual pause 
 LONG_REST = 10.0
 """How many times as long as it took an object is not read again that fails alone: one that hangs for 5 s, 50 s."""
 
+LOOKS = 5
+"""How often new samples are looked for in one pause: each second of five. They come at any time."""
+
 DAYS_PAUSE_SECONDS = 0.25
 """The least time between two questions about the days before. Nothing waits for them."""
 
@@ -168,8 +171,11 @@ class LiveSignals:
                 tasks.create_task(self._look_back_on(self.reader, pause_seconds))
 
     async def _read_on(self, reader: SignalReader, pause_seconds: float) -> None:
-        """Read what is due, in groups. Those whose answers are slow or large delay no other."""
-        turns = _Turns()
+        """Read what is due, in groups. Those whose answers are slow or large delay no other.
+
+        New samples are looked for several times in a pause, and a pass is asked for once in it.
+        """
+        turns, look, told, is_new = _Turns(), pause_seconds / LOOKS, -math.inf, False
         rounds = dict[asyncio.Task[None], list[ObjectKey]]()
         async with asyncio.TaskGroup() as tasks:
             while True:  # in separate threads: a hanging server blocks no other work
@@ -180,13 +186,15 @@ class LiveSignals:
                     task = tasks.create_task(self._read(reader, group, turns))
                     rounds[task] = [each.key for each in group]
                 if rounds:
-                    await asyncio.wait(rounds, timeout=pause_seconds)
+                    await asyncio.wait(rounds, timeout=look)
                 ended = [task for task in rounds if task.done()]
                 for task in ended:
                     del rounds[task]
-                if ended:
+                is_new = is_new or bool(ended)
+                if is_new and started >= told + pause_seconds:
+                    told, is_new = started, False
                     self.on_change()
-                await asyncio.sleep(max(0.1, pause_seconds - (time.monotonic() - started)))
+                await asyncio.sleep(max(0.1, look - (time.monotonic() - started)))
 
     def _groups(self, reader: SignalReader, busy: Collection[ObjectKey], clock: float) -> Iterator[list[_Question]]:
         """Yield the objects that are due, in groups that are read together."""
