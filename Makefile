@@ -141,6 +141,9 @@ bench-placement: $(READY) ## every solver against the proven optimum, in 3 minut
 bench-rebalance: $(READY) ## our scaling and that of peers on simulated replicas (ARGS="--quick", "--list", "--set tuning --seeds 2 --jobs 2", "--json FILE", "--trace FILE")
 	$(BIN)/python -m benchmarks.rebalance $(ARGS)
 
+bench-signals: $(READY) build ## 1,000 and 5,000 live deployments on a real Prometheus: CPU, requests, age, memory (ten minutes; ARGS="--rows 0")
+	$(BIN)/python -m benchmarks.signals $(ARGS)
+
 latency-accuracy: $(READY) ## our times per token and to the first token against measured ones (ARGS="--rows FILE")
 	$(BIN)/python -m benchmarks.latency $(ARGS)
 
@@ -199,4 +202,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: release law-sources test-kueue scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard chart-readme goldens screenshots build constraints clean help
+.PHONY: release law-sources test-kueue scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance bench-signals latency-accuracy latency-fit mutants init format crds dashboard chart-readme goldens screenshots build constraints clean help

@@ -16,6 +16,7 @@ import pytest
 from plimsoll.adapters.prometheus import engine_series, pod_scrape
 from plimsoll.adapters.prometheus import pod_scrape as metrics_page
 from plimsoll.adapters.prometheus.pod_scrape import OTHER_THREADS, QUICK_THREADS, PodScrape, read_page
+from plimsoll.adapters.prometheus.readings import Asked
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
@@ -72,7 +73,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def ask(scrape: PodScrape, **pods: str) -> Reading | None:
-    return scrape.read("chat", pods, window_seconds=60, now=0, metrics=METRICS)
+    return scrape.read_all([Asked("chat", pods, 60)], METRICS, now=0)[0]
 
 
 def until(scrape: PodScrape, done: Callable[[Reading], bool], **pods: str) -> Reading:
@@ -138,6 +139,21 @@ def test_a_pod_is_not_scraped_more_often_than_it_should_be(honest: FakeEngine) -
     scrape.close()
     assert again == [first] * 20
     assert len(honest.paths) == 1
+
+
+def test_pods_that_are_found_together_are_spread_over_the_time_between_two_scrapes(
+    honest: FakeEngine, clock: Clock
+) -> None:
+    """After half of it, half of them are due, then the others, and from then on each keeps its distance."""
+    scrape = PodScrape(port=honest.port, scrape_seconds=100)
+    pods = {f"pod-{number}": HONEST for number in range(40)}
+    until(scrape, lambda reading: len(reading.pods) == len(pods), **pods)
+    for seconds, scrapes in ((50.0, 60), (50.0, 80), (49.0, 100)):
+        clock.now += seconds
+        ask(scrape, **pods)
+        wait_until(lambda: len(honest.paths) >= scrapes, PATIENCE_S, "scrapes", poll_seconds=0.01)  # noqa: B023 - at once
+        assert len(honest.paths) == scrapes
+    scrape.close()
 
 
 def test_a_pod_is_scraped_again_when_it_is_due(scrape: PodScrape, honest: FakeEngine) -> None:
@@ -332,7 +348,7 @@ def test_an_engine_may_have_its_page_elsewhere(scrape: PodScrape, honest: FakeEn
     metrics = replace(METRICS, path="/load")
 
     def is_there() -> bool:
-        reading = scrape.read("x", {"a": HONEST}, window_seconds=60, now=0, metrics=metrics)
+        [reading] = scrape.read_all([Asked("x", {"a": HONEST}, 60)], metrics, now=0)
         return reading is not None and bool(reading.pods)
 
     wait_until(is_there, PATIENCE_S, "a reading", poll_seconds=0.01)

@@ -6,7 +6,9 @@ import math
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +17,24 @@ from plimsoll.adapters.prometheus import prometheus
 from plimsoll.adapters.prometheus.access import LABEL_PAIRS
 from plimsoll.adapters.prometheus.engine_series import MOST_RANKS, MOST_SCRAPES, MOST_SERIES, Series, pod_signals
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.readings import Asked
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.vllm.metrics import capacity_tokens
 from plimsoll.rebalance.signals.load import summarize
 from plimsoll.rebalance.signals.metrics import EngineSample, SignalState
 from plimsoll.rebalance.signals.reading import Reading
-from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving, success
+from tests.adapters.fake_prometheus import (
+    Answer,
+    FakePrometheus,
+    Query,
+    matrix,
+    selected,
+    send_bytes,
+    send_json,
+    serving,
+    success,
+)
 from tests.support.tables import every_case
 from tests.support.work import measured_effort
 
@@ -415,16 +429,183 @@ def test_a_name_that_is_none_never_reaches_the_query() -> None:
     assert not reading.pods
 
 
-def test_many_pods_are_asked_for_in_portions() -> None:
-    pods = [f"llama-{number}" for number in range(prometheus.PODS_PER_QUERY + 1)]
-    found = [one for pod in pods for one in pod_series({-5: "0.5"}, {**TARGET, "pod": pod})]
+TEAMS = [ObjectKey(namespace, f"llama-{number}") for namespace in ("chat", "code") for number in range(20)]
+"""Pods of two namespaces with the same names."""
 
-    with serving(NOW, replying(*found)) as fake:
-        reading = PrometheusSignals(fake.url).read("chat", pods, window_seconds=300, now=NOW)
 
-    assert len(fake.queries) == 2
-    assert set(reading.pods) == set(pods)
-    assert {len(signals.samples) for signals in reading.pods.values()} == {1}
+def of_pods(*pods: ObjectKey, **more: Any) -> list[Any]:
+    return [
+        one for pod in pods for one in pod_series({-5: "0.5"}, {"namespace": pod.namespace, "pod": pod.name, **more})
+    ]
+
+
+def together(fake: FakePrometheus, *pods: ObjectKey, signals: PrometheusSignals | None = None) -> list[Reading]:
+    """The readings of objects with one pod each."""
+    asked = [Asked(pod.namespace, {pod.name: ""}, 300) for pod in pods]
+    return (signals or PrometheusSignals(fake.url)).read_all(asked, METRICS, now=NOW)
+
+
+def loads_of(readings: list[Reading]) -> list[list[float | None]]:
+    return [[each.kv_usage for one in reading.pods.values() for each in one.samples] for reading in readings]
+
+
+def test_pods_of_all_namespaces_are_asked_about_together() -> None:
+    mixed = [*of_pods(*TEAMS), *pod_series({-5: "0.9"}, {"namespace": "others", "pod": "llama-0"})]
+    with serving(NOW, matching(*mixed)) as fake:
+        readings = together(fake, *TEAMS)
+
+    [query] = fake.queries
+    assert 'namespace=~"chat|code",pod=~"llama-0|llama-1|' in query["query"]
+    assert loads_of(readings) == [[0.5]] * len(TEAMS)
+    assert [(reading.series, list(reading.pods)) for reading in readings] == [(7, [pod.name]) for pod in TEAMS]
+
+
+@pytest.mark.parametrize("lie", [{"exported_namespace": "chat"}, {"kubernetes_namespace": "chat"}])
+def test_a_page_of_another_namespace_that_is_read_too_speaks_for_nobodys_pod(lie: dict[str, str]) -> None:
+    """Both namespaces are in the query, so Prometheus sends the lie, and its labels name both."""
+    liar = {"namespace": "code", "pod": "llama-0", "exported_pod": "llama-0", "kubernetes_pod_name": "llama-0", **lie}
+    [mine, theirs] = ObjectKey("chat", "llama-0"), ObjectKey("code", "llama-0")
+
+    with serving(NOW, matching(*pod_series({-1: "1"}, liar))) as fake:
+        assert loads_of(together(fake, mine, theirs)) == [[], []]
+    with serving(NOW, matching(*pod_series({-1: "1"}, liar), *of_pods(mine))) as fake:
+        assert loads_of(together(fake, mine, theirs)) == [[0.5], []]
+
+
+def test_many_pods_are_asked_for_in_portions_of_few_enough_pods_and_characters() -> None:
+    many = [ObjectKey("chat", f"llama-{number:03}") for number in range(prometheus.MOST_KEYS + 1)]
+    long = [ObjectKey("n" * 60 + str(number), "p" * 60) for number in range(34)]
+    with serving(NOW, matching(*of_pods(*many, *long))) as fake:
+        assert loads_of(together(fake, *many)) == [[0.5]] * len(many)
+        assert len(fake.queries) == 2
+        fake.queries.clear()
+        assert loads_of(together(fake, *long)) == [[0.5]] * len(long)
+        assert len(fake.queries) == 2
+    assert max(len(each["query"]) for each in fake.queries) < prometheus.LONGEST_MATCHERS + 1000
+
+
+REFUSALS: list[tuple[str, int, bytes]] = [
+    ("too many samples", 422, b'{"status":"error","error":"query processing would load too many samples"}'),
+    ("too many series", 400, b'{"status":"error","error":"max series"}'),
+    ("body", 200, b'{"status":"success","data":"' + b"x" * 4000 + b'"}'),
+]
+
+
+@pytest.mark.parametrize(("status", "body"), [each[1:] for each in REFUSALS], ids=[each[0] for each in REFUSALS])
+def test_what_is_refused_of_many_is_asked_in_halves_and_one_pod_costs_no_other(
+    status: int, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the query about one tenant's pod leads to, all others of 40 are read, by few more queries."""
+    monkeypatch.setattr(prometheus, "MAX_BODY_BYTES", 3000)
+    monkeypatch.setattr(prometheus, "MOST_KEYS", 8)
+    bad = ObjectKey("chat", "llama-13")
+    few = [series("kv_cache_usage_perc", {-5: "0.5"}, pod._asdict() | {"pod": pod.name}) for pod in TEAMS]
+    for each in few:
+        del each["metric"]["name"]
+
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        found = selected(query["query"], few)
+        is_bad = any(each["metric"]["namespace"] == "chat" and each["metric"]["pod"] == bad.name for each in found)
+        send_bytes(request, body, status=status) if is_bad else send_json(request, matrix(*found))
+
+    with serving(NOW, answer) as fake:
+        readings = together(fake, *TEAMS)
+    failed = [pod for pod, reading in zip(TEAMS, readings, strict=True) if reading.state is not SignalState.FRESH]
+    assert failed == [bad]
+    assert not readings[TEAMS.index(bad)].is_shared, "nobody else is the cause"
+    assert len([each for each in loads_of(readings) if each == [0.5]]) == len(TEAMS) - 1
+    assert len(fake.queries) <= 5 + 2 * 3 + 3 + len(METRICS.names)
+
+
+def test_a_server_that_takes_fewer_series_is_asked_about_fewer_pods_from_then_on() -> None:
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        found = selected(query["query"], of_pods(*TEAMS))
+        most = 10 * len(pod_series({}))
+        send_json(
+            request,
+            matrix(*found) if len(found) <= most else {"status": "error"},
+            status=200 if len(found) <= most else 422,
+        )
+
+    with serving(NOW, answer) as fake:
+        signals = PrometheusSignals(fake.url)
+        assert loads_of(together(fake, *TEAMS, signals=signals)) == [[0.5]] * len(TEAMS)
+        fake.queries.clear()
+        assert loads_of(together(fake, *TEAMS, signals=signals)) == [[0.5]] * len(TEAMS)
+    assert len(fake.queries) == 4, "none of them is refused"
+
+
+def test_labels_that_a_namespace_has_are_tried_first_the_next_time() -> None:
+    with serving(NOW, matching(*pod_series({-5: "0.5"}, MINE[1]))) as fake:
+        signals = PrometheusSignals(fake.url)
+        for queries in (3, 4):
+            assert loads_of(together(fake, ObjectKey("chat", "llama-0"), signals=signals)) == [[0.5]]
+            assert len(fake.queries) == queries
+
+
+def test_a_connection_stays_and_the_time_is_asked_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BaseHTTPRequestHandler, "protocol_version", "HTTP/1.1")
+    clock, peers = SimpleNamespace(monotonic=lambda: 0.0), list[Any]()
+
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        peers.append(request.client_address)
+        matching(*pod_series({-5: "0.5"}))(request, query)
+
+    monkeypatch.setattr(prometheus, "time", clock)
+    with serving(NOW, answer) as fake:
+        signals = PrometheusSignals(fake.url)
+        for second, asked in [(0.0, 2), (59.0, 3), (60.0, 5), (61.0, 6)]:
+            clock.monotonic = partial(float, second)
+            reading = signals.read("chat", ["llama-0"], window_seconds=300, now=NOW + second)
+            assert (samples(reading)[0].kv_usage, len(fake.headers)) == (0.5, asked)
+        assert signals.read("chat", ["llama-0"], window_seconds=300, now=NOW).pods, "our clock was set back"
+        assert len(fake.headers) == 8
+    assert len(set(peers)) == 1
+
+
+def test_a_kept_connection_that_the_server_has_closed_costs_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BaseHTTPRequestHandler, "protocol_version", "HTTP/1.1")
+
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        if len(fake.queries) == 2:  # it says nothing and goes
+            request.close_connection = True
+            return
+        matching(*pod_series({-5: "0.5"}))(request, query)
+
+    with serving(NOW, answer) as fake:
+        signals = PrometheusSignals(fake.url)
+        for queries in (1, 3):
+            assert signals.read("chat", ["llama-0"], window_seconds=300, now=NOW).pods
+            assert len(fake.queries) == queries
+
+
+def test_a_server_that_does_not_say_the_time_is_left_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=lambda: 0.0)
+    monkeypatch.setattr(prometheus, "time", clock)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        signals = PrometheusSignals(f"http://127.0.0.1:{unused.getsockname()[1]}")
+        first = signals.read("chat", ["llama-0"], window_seconds=300, now=NOW)
+    with serving(NOW, matching(*pod_series({-5: "0.5"}))) as fake:
+        monkeypatch.setattr(signals, "_url", fake.url)
+        assert signals.read("chat", ["llama-0"], window_seconds=300, now=NOW) == first
+        assert not fake.headers
+
+
+def test_of_many_that_get_no_answer_in_time_each_may_be_the_cause_and_then_the_time_is_asked_first() -> None:
+    with serving(NOW, matching(*of_pods(*TEAMS))) as fake:
+        signals = PrometheusSignals(fake.url, timeout_seconds=0.3)
+        assert together(fake, *TEAMS, signals=signals)[0].pods
+        asked = len(fake.headers)
+
+        def hang(*_: object) -> None:
+            fake.released.wait()
+
+        fake.answer = hang
+        assert {each.is_shared for each in together(fake, *TEAMS, signals=signals)} == {True}
+        [alone] = together(fake, TEAMS[0], signals=signals)
+        assert (alone.state, alone.is_shared) == (SignalState.UNAVAILABLE, False)
+        assert len(fake.headers) == asked + 3
 
 
 @pytest.mark.parametrize("skew", [600.0, -600.0])

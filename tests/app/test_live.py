@@ -4,7 +4,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,8 @@ from typing_extensions import override
 
 from plimsoll.adapters.prometheus.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.readings import Asked
+from plimsoll.app.live import sample_memory
 from plimsoll.app.live import signal_watch as live
 from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.app.live.signal_watch import LiveSignals, reader_of
@@ -33,6 +35,10 @@ A, B = ObjectKey("x", "a"), ObjectKey("x", "b")
 NOW = 1_700_000_000.0
 
 
+MANY = tuple(f"p{number}" for number in range(live.MOST_PODS))
+"""Pods of an object that is read in a group of its own."""
+
+
 class FakeReader:
     """Answers with whatever ``answer`` does, and keeps what it was asked."""
 
@@ -40,18 +46,24 @@ class FakeReader:
         self.answer = answer
         self.has_past = has_past
         self.asked: list[tuple[str, tuple[str, ...], int]] = []
+        self.groups: list[int] = []
 
-    def read(
+    def read_all(
         self,
-        namespace: str,
-        pods: Mapping[str, str],
+        asked: Sequence[Asked],
+        metrics: EngineMetrics,  # noqa: ARG002 - the interface of every reader
         *,
-        window_seconds: int,
-        now: float,  # noqa: ARG002 - the interface of every reader
-        metrics: EngineMetrics,  # noqa: ARG002 - the same
-    ) -> Reading | None:
-        self.asked.append((namespace, tuple(pods), window_seconds))
-        return self.answer()
+        now: float,  # noqa: ARG002 - the same
+    ) -> list[Reading | None]:
+        self.groups.append(len(asked))
+        self.asked += [(each.namespace, tuple(each.pods), each.window_seconds) for each in asked]
+        return [self.answer() for _ in asked]
+
+
+@pytest.fixture(autouse=True)
+def _always_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a pod without samples, or without a pod, be due at once."""
+    monkeypatch.setattr(sample_memory, "USUAL_PERIOD_SECONDS", 0.0)
 
 
 async def rounds(signals: LiveSignals, done: Callable[[], bool]) -> None:
@@ -89,12 +101,14 @@ class WithGpus(FakeReader):
         super().__init__(answer)
         self.busy, self.questions = busy, 0
 
-    def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
-        assert (namespace, tuple(pods)) == ("x", ("p",))
+    def gpu_activities(
+        self, pods: Mapping[ObjectKey, Collection[str]], *, now: float
+    ) -> Mapping[ObjectKey, GpuActivity | None]:
+        assert (dict(pods), now > NOW) == ({A: ("p",)}, True)
         self.questions += 1
         if self.busy is None:
             raise RuntimeError("no such thing")
-        return self.busy
+        return {A: self.busy}
 
 
 @pytest.mark.parametrize("busy", [GpuActivity(0.8, 0.1), None], ids=str)
@@ -246,7 +260,7 @@ async def test_a_reading_without_end_is_bounded(monkeypatch: pytest.MonkeyPatch)
     assert reading.error == "Prometheus did not answer in time"
 
 
-async def test_a_slow_server_is_asked_about_several_objects_at_once_and_not_about_all() -> None:
+async def test_a_slow_server_is_asked_several_questions_at_once_and_not_all() -> None:
     lock, several, busy, most = threading.Lock(), threading.Event(), 0, 0
 
     def slow() -> Reading:
@@ -263,7 +277,7 @@ async def test_a_slow_server_is_asked_about_several_objects_at_once_and_not_abou
         return Reading()
 
     changed: list[None] = []
-    wanted = {ObjectKey(f"x{index % 3}", str(index)): WantedSamples(("p",)) for index in range(12)}
+    wanted = {ObjectKey(f"x{index % 3}", str(index)): WantedSamples(MANY) for index in range(12)}
     await rounds(LiveSignals(FakeReader(slow), lambda: changed.append(None), wanted), lambda: len(changed) > 0)
     assert 1 < most <= live.READERS
 
@@ -284,14 +298,14 @@ class CountingThreads(ThreadPoolExecutor):
         return self.under_way[-1]
 
 
-async def test_a_hanging_server_is_asked_about_four_objects_at_a_time() -> None:
+async def test_a_hanging_server_is_asked_four_questions_at_a_time() -> None:
     release, changed, threads = threading.Event(), list[None](), CountingThreads()
 
     def hang() -> Reading:
         release.wait()
         return Reading()
 
-    wanted = {ObjectKey(f"x{index % 3}", str(index)): WantedSamples(("p",)) for index in range(12)}
+    wanted = {ObjectKey(f"x{index % 3}", str(index)): WantedSamples(MANY) for index in range(12)}
     signals = LiveSignals(FakeReader(hang), lambda: changed.append(None), wanted, threads=threads)
     task = asyncio.create_task(signals.run(0.01))
     try:
@@ -320,32 +334,45 @@ class OneNamespace(FakeReader):
         self.before = before
 
     @override
-    def read(self, namespace: str, *args: Any, **options: Any) -> Reading | None:
-        found = super().read(namespace, *args, **options)
-        if namespace == "crowd":
+    def read_all(self, asked: Sequence[Asked], *args: Any, **options: Any) -> list[Reading | None]:
+        super().read_all(asked, *args, **options)
+        if any(each.namespace == "crowd" for each in asked):
             self.before()
-        return found
+        return [Reading(series=10_000) if each.namespace == "crowd" else Reading(series=21) for each in asked]
 
     def times(self, namespace: str) -> int:
         """How often a namespace was asked about."""
         return [asked for asked, _, _ in self.asked].count(namespace)
 
 
+class TooSlow(OneNamespace):
+    """Does not answer in time what is also about the namespace ``crowd``, and what is about it alone not at all."""
+
+    @override
+    def read_all(self, asked: Sequence[Asked], *args: Any, **options: Any) -> list[Reading | None]:
+        if len(asked) > 1 and any(each.namespace == "crowd" for each in asked):
+            self.groups.append(len(asked))
+            return [Reading(state=SignalState.UNAVAILABLE, error="too slow", is_shared=True)] * len(asked)
+        return super().read_all(asked, *args, **options)
+
+
 async def test_a_namespace_whose_answers_do_not_come_delays_no_reading_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(live, "READING_DEADLINE_SECONDS", 600)
-    release, changed, threads = threading.Event(), list[None](), CountingThreads()
-    reader = OneNamespace(release.wait)
-    signals = LiveSignals(reader, lambda: changed.append(None), CROWD | HONEST, threads=threads)
+    release, seen, threads = threading.Event(), list[Reading | None](), CountingThreads()
+    reader = TooSlow(release.wait)
+    signals = LiveSignals(
+        reader, lambda: seen.append(signals.reading(A)), CROWD | HONEST, readings={A: Reading()}, threads=threads
+    )
     task = asyncio.create_task(signals.run(0.01))
     try:
         await eventually(lambda: reader.times("x") > 3)
-        assert reader.times("crowd") == live.PER_NAMESPACE, "and it has a part of the readers only"
-        assert changed, "what is known of the other decides meanwhile"
-        assert signals.reading(A) == Reading()
+        assert reader.groups[0] == len(CROWD) + 1
+        assert reader.times("crowd") == 1, "and it has one of the readers only"
+        assert set(map(repr, seen)) == {repr(Reading())}, "what is known of the other decides meanwhile"
         release.set()
-        await eventually(lambda: signals.readings.keys() == {*CROWD, A})
+        await eventually(lambda: all(signals.reading(key) == Reading() for key in CROWD))
     finally:
         release.set()
         task.cancel()
@@ -353,10 +380,52 @@ async def test_a_namespace_whose_answers_do_not_come_delays_no_reading_of_anothe
         threads.shutdown()
 
 
+async def test_objects_of_many_namespaces_are_read_together_and_one_that_fails_alone_until_it_answers() -> None:
+    """Only the object that fails is read apart, and it rests for some times as long as its failure takes."""
+    broken = Reading(state=SignalState.UNAVAILABLE, error="too large")
+    fails = {"crowd"}
+
+    class Reader(FakeReader):
+        @override
+        def read_all(self, asked: Sequence[Asked], *args: Any, **options: Any) -> list[Reading | None]:
+            super().read_all(asked, *args, **options)
+            return [broken if each.namespace in fails else Reading(series=21) for each in asked]
+
+    reader, bad = Reader(), ObjectKey("crowd", "bad")
+    wanted = {ObjectKey(f"x{index}", "a"): WantedSamples(("p",)) for index in range(5)} | {bad: WantedSamples(("p",))}
+    signals = LiveSignals(reader, lambda: None, wanted)
+    task = asyncio.create_task(signals.run(0.01))
+    try:
+        await eventually(lambda: reader.groups.count(5) > 2)
+        assert (reader.groups[0], set(reader.groups[1:])) == (6, {1, 5})
+        assert signals.reading(bad) == broken
+        assert [key.namespace for key in wanted if signals.reading(key) == Reading()] == [
+            f"x{each}" for each in range(5)
+        ]
+        fails.clear()
+        await eventually(lambda: reader.groups[-1] == 6)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("pods", "series", "largest"), [(16, 21, 4), (17, 21, 3), (1, 2000, 2), (1, 5000, 1)])
+async def test_groups_have_bounds_of_pods_and_of_the_series_that_they_had(pods: int, series: int, largest: int) -> None:
+    reader = FakeReader(lambda: Reading(series=series))
+    wanted = {ObjectKey("x", str(index)): WantedSamples(MANY[:pods]) for index in range(4)}
+
+    def later() -> list[int]:
+        first = next((count for count in range(1, 5) if sum(reader.groups[:count]) == 4), len(reader.groups))
+        return reader.groups[first:]
+
+    await rounds(LiveSignals(reader, lambda: None, wanted), lambda: later().count(largest) > 1)
+    assert max(later()) == largest
+
+
 async def test_a_namespace_whose_answers_take_much_work_is_read_less_often_and_no_other_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An hour of work for a crowd's answers is followed by a pause of two hours."""
+    """Five minutes of work for a crowd's answers are followed by a pause of ten for it, and a moment's for others."""
     worked = threading.local()
 
     def work() -> None:
@@ -379,6 +448,17 @@ async def test_where_nothing_is_wanted_nothing_is_read_and_no_pass_is_made() -> 
     assert (changed, reader.asked) == ([], [])
 
 
+async def test_samples_are_looked_for_several_times_in_a_pause_and_a_pass_is_asked_for_once() -> None:
+    reader, read_at_changes = FakeReader(), list[int]()
+    signals = LiveSignals(reader, lambda: read_at_changes.append(len(reader.groups)), {A: WantedSamples(("p",))})
+    task = asyncio.create_task(signals.run(0.5))
+    await eventually(lambda: len(read_at_changes) == 2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert read_at_changes[0] == 1
+    assert 2 <= read_at_changes[1] <= 1 + live.LOOKS
+
+
 async def test_only_what_is_new_is_read_again_and_all_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(time=lambda: NOW, monotonic=time.monotonic, thread_time=time.thread_time)
     monkeypatch.setattr(live, "time", clock)
@@ -391,12 +471,11 @@ async def test_only_what_is_new_is_read_again_and_all_is_remembered(monkeypatch:
 
     reader = FakeReader(answer)
     signals = LiveSignals(reader, lambda: None, {A: WantedSamples(("p",), 660)})
-    await rounds(signals, lambda: len(reader.asked) > 2)
+    await rounds(signals, lambda: A in signals.readings and len(signals.readings[A].pods["p"].samples) > 1)
     reading = signals.reading(A)
     assert reading is not None
     assert [NOW - sample.at for sample in reading.pods["p"].samples] == [20, 5]
-    first, second, *_ = (window for _, _, window in reader.asked)
-    assert (first, second) == (660, 35)
+    assert [window for _, _, window in reader.asked] == [660, 25], "the next sample comes later"
 
 
 async def test_a_new_pod_is_read_from_the_beginning_and_its_neighbour_is_not() -> None:
@@ -492,10 +571,9 @@ async def test_a_source_without_a_past_is_asked_for_all_pods_together() -> None:
 class GatewayReader(FakeReader):
     """Knows the queue of every gateway as well."""
 
-    def read_queue(self, namespace: str, pool: str, *, now: float) -> GatewayQueue:
-        return GatewayQueue(
-            SignalState.FRESH, (TimeSeries([now], [3.0 if (namespace, pool) == ("x", "chat") else 0.0]),)
-        )
+    def read_queues(self, pools: Collection[ObjectKey], *, now: float) -> dict[ObjectKey, GatewayQueue]:
+        held = {ObjectKey("x", "chat"): 3.0}
+        return {pool: GatewayQueue(SignalState.FRESH, (TimeSeries([now], [held.get(pool, 0.0)]),)) for pool in pools}
 
 
 async def test_a_gateways_queue_is_read_although_no_pod_is_left() -> None:

@@ -13,6 +13,7 @@ from plimsoll.app.live.sample_memory import (
     MOST_SAMPLES,
     Memory,
     SampleQuery,
+    next_due,
     questions,
     remembered,
     signals_of,
@@ -49,19 +50,71 @@ def test_a_new_pod_is_read_whole_and_a_known_one_from_its_last_sample() -> None:
     memory = after({}, signals("p", [sample(NOW - 10)]), NOW)
 
     assert questions({}, ("p", "q"), WINDOW, NOW) == [SampleQuery(("p", "q"), WINDOW)]
-    assert questions(memory, ("p", "q"), WINDOW, NOW + 5) == [SampleQuery(("q",), WINDOW), SampleQuery(("p",), 30)]
+    assert questions(memory, ("p", "q"), WINDOW, NOW + 6) == [SampleQuery(("q",), WINDOW), SampleQuery(("p",), 21)]
+
+
+@pytest.mark.parametrize(
+    ("ages_at_reading", "due"),
+    [
+        ((20.0, 5.0), 11.0),  # a second after the next scrape
+        ((25.0, 10.0, 5.0), 1 / 3),  # a scrape out of turn: the next may come as soon
+        ((37.0, 22.0, 7.0), 9.0),
+        ((46.0, 31.0, 1.0), 15.0),  # one that was lost makes the period no longer
+        ((65.0, 5.0), 59.0),
+        ((32.0, 17.0), -1.0),  # late: read in every round
+        ((215.0, 200.0), 15.0),  # silent: once a period
+        ((605.0, 5.0), 59.0),
+    ],
+)
+def test_a_pod_is_read_again_when_its_next_sample_should_be_there(
+    ages_at_reading: tuple[float, ...], due: float
+) -> None:
+    memory = after({}, signals("p", [sample(NOW - age) for age in ages_at_reading]), NOW)
+
+    assert memory["p"].due_at - NOW == pytest.approx(due)
+    assert next_due(memory, ("p",), NOW - 60) == memory["p"].due_at
+    assert bool(questions(memory, ("p",), WINDOW, NOW + due - 0.1)) == (due < 0)
+    assert questions(memory, ("p",), WINDOW, NOW + due + 0.1)
+
+
+def test_pods_that_are_scraped_at_different_moments_are_read_together_twice_a_period() -> None:
+    both = signals("p", [sample(NOW - 29), sample(NOW - 14)]) | signals("q", [sample(NOW - 25), sample(NOW - 10)])
+    memory = after({}, both, NOW, "p", "q")
+
+    assert next_due(memory, ("p", "q"), NOW) == NOW + 7.5, "although a new sample of one is there 2 s from now"
+    assert questions(memory, ("p", "q"), WINDOW, NOW + 7.5) == [SampleQuery(("p", "q"), 27)]
+    assert next_due(after(memory, {}, NOW, "r"), ("r",), NOW) == NOW, "a pod without samples is awaited"
+    assert next_due(memory, (), NOW) == NOW + 15
+
+
+def test_a_pod_that_never_reported_is_read_in_every_round_at_first_and_then_once_a_period() -> None:
+    memory: Memory = {}
+    for second in range(0, 60, 5):
+        is_due = bool(questions(memory, ("p",), WINDOW, NOW + second))
+        assert is_due == (second <= 40 or second == 55), second
+        memory = after(memory, {}, NOW + second) if is_due else memory
+
+
+def test_only_pods_that_were_asked_about_are_remembered_anew() -> None:
+    memory = after({}, signals("p", [sample(NOW)]) | signals("q", [sample(NOW)]), NOW, "p", "q")
+    more = remembered(memory, signals("q", [sample(NOW), sample(NOW + 15)]), ("p", "q"), WINDOW, NOW + 16, ("q",))
+    same = remembered(more, signals("q", [sample(NOW + 15)]), ("p", "q"), WINDOW, NOW + 17, ("q",))
+
+    assert more["p"] is memory["p"]
+    assert [each.at - NOW for each in signals_of(more)["q"].samples] == [0, 15]
+    assert same["q"].signals is more["q"].signals, "what was read twice changes nothing"
 
 
 def test_a_pod_that_fell_silent_does_not_make_every_reading_long() -> None:
     memory = after({}, signals("p", [sample(NOW - 500)]), NOW)
 
-    assert questions(memory, ("p",), WINDOW, NOW + 5) == [SampleQuery(("p",), 110)]
+    assert questions(memory, ("p",), WINDOW, NOW + 15) == [SampleQuery(("p",), 110)]
 
 
 def test_a_pod_without_samples_is_read_a_little_and_not_whole_each_time() -> None:
     memory = after({}, {}, NOW)
 
-    assert questions(memory, ("p",), WINDOW, NOW + 5) == [SampleQuery(("p",), 110)]
+    assert questions(memory, ("p",), WINDOW, NOW + 5) == [SampleQuery(("p",), 100)]
     assert signals_of(memory) == {}
 
 
@@ -114,7 +167,7 @@ def test_a_pod_that_is_gone_is_remembered_for_the_window_and_its_neighbour_for_l
 
     soon = after(memory, {}, NOW + 5, "q")
     assert (ages(soon, NOW), ages(soon, NOW, "q")) == ([0], [0])
-    assert questions(soon, ("q",), WINDOW, NOW + 10) == [SampleQuery(("q",), 25)]
+    assert questions(soon, ("q",), WINDOW, NOW + 16) == [SampleQuery(("q",), 21)]
 
     later = NOW + WINDOW + 60
     assert list(after(soon, signals("q", [sample(later)]), later, "q")) == ["q"]

@@ -10,6 +10,7 @@ import pytest
 
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus.questions import QUEUE_METRICS
+from plimsoll.adapters.prometheus.readings import Asked
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
@@ -121,3 +122,17 @@ def test_crowds_impossible_numbers_and_times_to_come_cost_their_own_pod_alone(pr
         assert {each.kv_usage for each in mine.pods["honest-0"].samples} == {0.5}
         assert theirs.state is SignalState.FRESH, (pod, labels)
         assert (pod in theirs.pods) == (pod in ("nan-0", "huge-0", "less-0"))
+
+
+def test_one_query_about_all_tenants_gives_the_honest_ones_their_own_figures(prometheus: Prometheus) -> None:
+    """The page with ten thousand series is in it, and each reading is that of its own pod."""
+    pods = [("chat", "honest-0"), ("chat", "silent-0"), ("chat", "old-0"), *(("foreign", pod) for pod, _, _ in LIARS)]
+    asked = [Asked(namespace, {pod: ""}, 60) for namespace, pod in pods]
+    readings = PrometheusSignals(prometheus.url).read_all(asked, METRICS, now=time.time())
+    found = {pod: reading for (_, pod), reading in zip(pods, readings, strict=True)}
+    assert {each.state for each in readings} == {SignalState.FRESH}
+    for pod in ("honest-0", "old-0"):
+        assert {each.kv_usage for each in found[pod].pods[pod].samples} == {0.5}
+    assert not found["silent-0"].pods
+    assert found["crowd-0"].series > 4096
+    assert found["honest-0"].series == read(prometheus, "chat", "honest-0").series

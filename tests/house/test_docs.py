@@ -35,7 +35,7 @@ from plimsoll.adapters.prometheus.pod_scrape import (
     SCRAPE_SECONDS,
     SCRAPE_TIMEOUT_SECONDS,
 )
-from plimsoll.adapters.prometheus.prometheus import MAX_BODY_BYTES, PAST_TIMEOUT_SECONDS, PODS_PER_QUERY
+from plimsoll.adapters.prometheus.prometheus import MAX_BODY_BYTES, MOST_KEYS, PAST_TIMEOUT_SECONDS, SMALLER_SECONDS
 from plimsoll.api import bounds
 from plimsoll.api.v1alpha1.options import MOST_WINDOWS
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
@@ -488,7 +488,8 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         lambda: f"after {OLDEST_DAYS} days the price is called old",
     ),
     "docs/prometheus.md": (
-        lambda: f"all metrics of up to {PODS_PER_QUERY} pods",
+        lambda: f"all metrics of up to {MOST_KEYS} pods",
+        lambda: f"asks about fewer for {in_words(int(SMALLER_SECONDS / 60))} minutes",
         lambda: f"of those older than {WHOLE_SECONDS} s what is needed to have one a minute",
         lambda: f"covers {HISTORY_SECONDS // 60} minutes",
         lambda: f"what is new every {in_words(int(season_watch.EVERY_SECONDS / 60))} minutes",
@@ -577,10 +578,11 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
             f"namespace, and {image_cache.MOST_OF_NAMESPACE} images of a namespace"
         ),
         lambda: (
-            f"by {in_words(signal_watch.PER_NAMESPACE)} threads of {in_words(signal_watch.READERS)} at most, in rounds "
-            f"of its own, and is not read again for {times(int(signal_watch.REST))} the CPU time"
+            f"alone, by {in_words(signal_watch.FAILING)} threads of {in_words(signal_watch.READERS)} at most, and then "
+            f"rests {in_words(int(signal_watch.LONG_REST))} times as long as that took. A namespace is not read again "
+            f"for {times(int(signal_watch.REST))} the CPU time"
         ),
-        lambda: f"has {MAX_BODY_BYTES // MIB} MiB at most, for {PODS_PER_QUERY} pods of one deployment",
+        lambda: f"has {MAX_BODY_BYTES // MIB} MiB at most, for {MOST_KEYS} pods",
     ),
     "docs/simulator.md": (
         lambda: f"at most {MOST_REQUESTS:,} requests, {MOST_MINUTES:.0f} minutes and {MOST_REPLICAS} replicas",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.rebalance.signals import load as load_module
 from plimsoll.rebalance.signals.load import COUNTS, LoadSummary, is_usable
 from plimsoll.rebalance.signals.metrics import BY_RANK, EngineSample, PodSignals, PodState, SignalState
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, summary
@@ -41,6 +42,33 @@ def test_a_pod_that_is_scraped_is_known() -> None:
     assert load.pods == (PodState("a", SignalState.FRESH, 5.0),)
     assert (load.held_tokens, load.smallest_capacity_tokens) == (KV_TOKENS, KV_TOKENS)
     assert load.traffic is not None
+
+
+def test_a_pod_with_nothing_new_is_not_looked_through_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the pod whose readiness is another one now, or that has a new sample, is."""
+    looked: list[EngineSample] = []
+
+    def noticed(sample: EngineSample, now: float) -> bool:
+        looked.append(sample)
+        return is_usable(sample, now)
+
+    monkeypatch.setattr(load_module, "is_usable", noticed)
+    quiet, busy = steady("a", times=[NOW - 20, NOW - 5]), steady("b", times=[NOW - 15, NOW])
+    first = summary(quiet, busy)
+    assert len(looked) == 4
+    assert summary(quiet, busy) == first
+    assert len(looked) == 4
+    summary(quiet, replace(busy, samples=(*busy.samples, replace(SAMPLE, at=NOW + 1))))
+    assert len(looked) == 7
+    assert summary(quiet, ready_since={"a": NOW - 10}).pods == (PodState("a", SignalState.FRESH, 5.0),)
+    assert len(looked) == 8
+
+
+def test_a_sample_from_the_future_counts_when_its_time_has_come_and_no_more_when_the_clock_is_set_back() -> None:
+    """The same samples are asked about at three times."""
+    ahead = steady(times=[NOW, NOW + 100])
+    ages = {now: summary(ahead, now=now).pods[0].age_seconds for now in (NOW, NOW + 100, NOW + 101, NOW + 1)}
+    assert ages == {NOW: 0, NOW + 100: 0, NOW + 101: 1, NOW + 1: 1}
 
 
 def test_the_period_is_the_middle_of_the_last_seven_times_between_scrapes() -> None:

@@ -166,7 +166,8 @@ class Settings:
     """How often watches are checked against an authoritative LIST. They lose events; five minutes limit the harm."""
 
     signals_seconds: float = 5.0
-    """How often live signals are read. A third of Prometheus' common 15 s scrape, so that no sample waits long."""
+    """How often is looked which pods have a new sample. A third of Prometheus' common 15 s scrape, so that none waits
+    long."""
 
     stranded_seconds: float = 10.0
     """How long the scheduler may fail to bind a pod before its replica gets another place. This covers the moment

@@ -35,11 +35,15 @@ _OF_THE_CLIENT = frozenset({"accept-encoding", "connection", "content-length", "
 
 
 class Proof(NamedTuple):
-    """Credentials of a request. ``certificate`` is the client's, with its key; ``ca_file`` replaces the system's."""
+    """Credentials of a request. ``certificate`` is the client's, with its key; ``ca_file`` replaces the system's.
+
+    Two proofs are equal if the contents of their files are: ``digest`` is of them.
+    """
 
     headers: Mapping[str, str]
     ca_file: str | None
     certificate: tuple[str, str] | None
+    digest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +87,11 @@ class PrometheusAccess:
         Raises:
             InvalidInput: a file cannot be read, or holds what no header may hold. The message names its setting.
         """
-        return Proof(
-            {**dict(self._lines()), **self._authorization()},
-            _existing("CA_FILE", self.ca_file),
-            self._certificate(),
-        )
-
-    def _certificate(self) -> tuple[str, str] | None:
+        ca_file = _existing("CA_FILE", self.ca_file)
         certificate, key = _existing("CERTIFICATE_FILE", self.certificate_file), _existing("KEY_FILE", self.key_file)
-        return None if certificate is None or key is None else (certificate, key)
+        both = None if certificate is None or key is None else (certificate[0], key[0])
+        headers = {**dict(self._lines()), **self._authorization()}
+        return Proof(headers, ca_file and ca_file[0], both, hash((ca_file, certificate, key)))
 
     def _authorization(self) -> dict[str, str]:
         if self.token_file is not None:
@@ -136,12 +136,9 @@ def _together(first: str, one: object, second: str, other: object) -> None:
     raise InvalidInput(_variable(given), str(value), f"It needs {_variable(missing)} as well.")
 
 
-def _existing(name: str, file: Path | None) -> str | None:
-    """Return the path of a file that the TLS library reads itself, once it can be read."""
-    if file is None:
-        return None
-    _contents(name, file, limit=16 * LARGEST_FILE_BYTES)
-    return str(file)
+def _existing(name: str, file: Path | None) -> tuple[str, str] | None:
+    """Return the path and the contents of a file that the TLS library reads itself, once it can be read."""
+    return None if file is None else (str(file), _contents(name, file, limit=16 * LARGEST_FILE_BYTES))
 
 
 def _contents(name: str, file: Path, limit: int = LARGEST_FILE_BYTES) -> str:
@@ -178,8 +175,15 @@ own if Prometheus had to rename them, and those of the widespread example for an
 def places_of(namespace: str, pairs: Sequence[LabelPair]) -> Iterator[tuple[str, str]]:
     """Yield the matchers of a namespace under each pair of labels, and the pair's label of the pod's name."""
     for pair in pairs:
-        agreeing = (f'{other}=~"|{namespace}"' for other in other_namespaces(pair, pairs))
-        yield ",".join((f'{pair[0]}="{namespace}"', *agreeing)), pair[1]
+        yield matchers_within([namespace], pair, pairs), pair[1]
+
+
+def matchers_within(namespaces: Sequence[str], pair: LabelPair, pairs: Sequence[LabelPair]) -> str:
+    """Return the matchers of namespaces under one pair of labels. Series that are not believed may match several."""
+    if len(namespaces) > 1:
+        return f'{pair[0]}=~"{"|".join(namespaces)}"'
+    agreeing = (f'{other}=~"|{namespaces[0]}"' for other in other_namespaces(pair, pairs))
+    return ",".join((f'{pair[0]}="{namespaces[0]}"', *agreeing))
 
 
 def other_namespaces(pair: LabelPair, pairs: Iterable[LabelPair]) -> list[str]:
@@ -189,4 +193,9 @@ def other_namespaces(pair: LabelPair, pairs: Iterable[LabelPair]) -> list[str]:
 
 def is_believed(labels: Mapping[str, str], pair: LabelPair, pairs: Iterable[LabelPair]) -> bool:
     """Whether no label of a series names another namespace than the one that it has under ``pair``."""
-    return all(labels.get(other, "") in ("", labels.get(pair[0])) for other in other_namespaces(pair, pairs))
+    return names_only(labels.get(pair[0], ""), labels, other_namespaces(pair, pairs))
+
+
+def names_only(namespace: str, labels: Mapping[str, str], others: Iterable[str]) -> bool:
+    """Whether each of the other labels names this namespace, or none."""
+    return all(labels.get(other, "") in ("", namespace) for other in others)

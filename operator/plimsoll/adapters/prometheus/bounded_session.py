@@ -1,4 +1,4 @@
-"""HTTP requests with limits: a deadline for each session, a size limit for each body, a stable text for each error.
+"""HTTP requests with limits: a deadline for each reading, a size limit for each body, a stable text for each error.
 
 The limits are those of a transport adapter, the place that requests provides for them. So a session with limits is a
 :class:`requests.Session`, and a library that takes one keeps them, whatever it asks for.
@@ -7,8 +7,8 @@ The limits are those of a transport adapter, the place that requests provides fo
 from __future__ import annotations
 
 import io
-import json
 import time
+from functools import partial
 from typing import Any
 
 import requests
@@ -16,6 +16,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from typing_extensions import override
 
+from plimsoll.adapters.garbage import read_json
 from plimsoll.domain.errors import SourceUnavailable
 
 _CHUNK_BYTES = 64 * 1024
@@ -33,28 +34,38 @@ class ReplyTooLarge(SourceUnavailable):
     """The reply has more bytes than are read. That to a smaller question may have fewer."""
 
 
+class TooSlow(SourceUnavailable):
+    """The server did not answer in time. It may answer a smaller question."""
+
+
 class LimitedAdapter(HTTPAdapter):
     """A transport for a few requests, with a time limit for all of them and a size limit for each reply.
 
     The timeout of requests itself is one for each wait on the socket, which a server that sends byte by byte never
     reaches, and replies of any size are read. There are no retries.
 
-    Use an adapter in one thread and for one reading; its deadline starts when it is made. The error texts appear in the
-    conditions of objects. So they hold no addresses, ports or queries, which would make two reports of one failure
-    differ.
+    Use an adapter in one thread. Its deadline starts when it is made, and again with :meth:`begin`; its connections
+    stay. A server may close one of them while it is idle, so a request that it leaves without an answer is sent once
+    more. The error texts appear in the conditions of objects. So they hold no addresses, ports or queries, which would
+    make two reports of one failure differ.
 
     Args:
         neighbour: name of the server for the error texts: ``Prometheus``.
-        timeout_seconds: for all requests of the adapter together.
+        timeout_seconds: for all requests of one reading together.
         max_body_bytes: for each reply, after decompression.
     """
 
     def __init__(self, neighbour: str, *, timeout_seconds: float, max_body_bytes: int) -> None:
         super().__init__(max_retries=0)
         self.neighbour = neighbour
+        self._max_body_bytes = max_body_bytes
+        self._has_answered = False
+        self.begin(timeout_seconds)
+
+    def begin(self, timeout_seconds: float) -> None:
+        """Begin another reading, which may take so long."""
         self._timeout_seconds = timeout_seconds
         self._deadline = time.monotonic() + timeout_seconds
-        self._max_body_bytes = max_body_bytes
 
     @override
     def send(
@@ -71,13 +82,21 @@ class LimitedAdapter(HTTPAdapter):
         Raises:
             SourceUnavailable: no connection, no reply in time, or a reply that is too large.
         """
+        send = partial(super().send, request, True, verify=verify, cert=cert, proxies=proxies)  # noqa: FBT003
         try:
-            with super().send(request, True, self._remaining(), verify, cert, proxies) as response:  # noqa: FBT003
+            try:
+                answered = send(timeout=self._remaining())
+            except requests.ConnectionError as error:
+                if not (self._has_answered and _is_left(error)):
+                    raise
+                answered = send(timeout=self._remaining())
+            with answered as response:
                 body = self._read(response)
         except (requests.Timeout, urllib3.exceptions.TimeoutError) as error:
             raise self._too_slow() from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             raise unreachable(self.neighbour, error) from error
+        self._has_answered = True
         response.raw = io.BytesIO(body)
         return response
 
@@ -87,8 +106,8 @@ class LimitedAdapter(HTTPAdapter):
             raise self._too_slow()
         return remaining
 
-    def _too_slow(self) -> SourceUnavailable:
-        return SourceUnavailable(f"{self.neighbour} did not answer within {self._timeout_seconds:g} s")
+    def _too_slow(self) -> TooSlow:
+        return TooSlow(f"{self.neighbour} did not answer within {self._timeout_seconds:g} s")
 
     def _read(self, response: requests.Response) -> bytes:
         """Read the reply in pieces and check the deadline after each: a socket timeout never ends a very slow reply."""
@@ -117,7 +136,9 @@ class QueryAdapter(LimitedAdapter):
                 no JSON that reports success.
         """
         response = super().send(request, *args, **kwargs)
-        self._check(response.status_code, _envelope(response.raw.getvalue()))
+        reply = _envelope(response.raw.getvalue())
+        self._check(response.status_code, reply)
+        response.json = lambda **_: reply  # type: ignore[method-assign]  # a reply of megabytes is parsed once
         return response
 
     def _check(self, status: int, reply: object) -> None:
@@ -132,9 +153,14 @@ class QueryAdapter(LimitedAdapter):
             raise SourceUnavailable(f"{self.neighbour} reported an error{detail}")
 
 
+def _is_left(error: requests.ConnectionError) -> bool:
+    """Whether the server closed a connection without an answer."""
+    return bool(error.args) and isinstance(error.args[0], urllib3.exceptions.ProtocolError)
+
+
 def _envelope(body: bytes) -> object:
     try:
-        found: object = json.loads(body)
+        found: object = read_json(body)
     except (ValueError, RecursionError):
         return None
     return found

@@ -65,14 +65,7 @@ def parse_series(result: Any, metrics: EngineMetrics | None, *, shift_seconds: f
         SourceUnavailable: the reply has another shape.
     """
     try:
-        read = [
-            Series.of(
-                {str(label): str(value) for label, value in entry["metric"].items()},
-                _points_of(entry["values"], shift_seconds),
-                metrics,
-            )
-            for entry in result
-        ]
+        read = [Series.of({**entry["metric"]}, _points_of(entry["values"], shift_seconds), metrics) for entry in result]
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise SourceUnavailable("Prometheus answered with another shape than a range vector") from error
     return [series for series in read if series.points]
@@ -80,8 +73,8 @@ def parse_series(result: Any, metrics: EngineMetrics | None, *, shift_seconds: f
 
 def _points_of(values: Any, shift_seconds: float) -> dict[float, float]:
     """Return values by time. A point without a finite time belongs to no scrape and is left out."""
-    points = {float(at) + shift_seconds: float(value) for at, value in values}
-    return {at: value for at, value in points.items() if math.isfinite(at)}
+    points = ((float(at) + shift_seconds, float(value)) for at, value in values)
+    return {at: value for at, value in points if math.isfinite(at)}
 
 
 def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> PodSignals:
@@ -96,15 +89,20 @@ def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> P
     """
     if len(series) > MOST_SERIES:
         return PodSignals(pod, ())
-    scrape = _newest_scrape(series, metrics)
-    engines = {one.engine for one in scrape if one.name == metrics.kv_usage}
-    caches = _caches_by_time(scrape, engines, metrics)
+    scrape: dict[str, list[Series]] = {}
+    for one in _newest_scrape(series, metrics):
+        scrape.setdefault(one.name, []).append(one)
+    engines = {one.engine for one in scrape.get(metrics.kv_usage, ())}
+    caches = _caches_by_time(scrape.get(metrics.capacity, ()), engines, metrics)
+    uses = _values_by_time(scrape.get(metrics.kv_usage, ()), engines)
     figures: dict[str, Mapping[float, Any]] = _sums(scrape, engines, metrics)
-    figures["kv_usage"] = _usage_by_time(scrape, engines, metrics, caches)
+    figures["kv_usage"] = _usage_by_time(uses, caches)
     figures["kv_capacity_tokens"] = {at: sum(by_engine.values()) for at, by_engine in caches.items()}
     times = sorted({at for by_time in figures.values() for at in by_time})[-MOST_SCRAPES:]
-    figures["rank_usages"] = _by_rank(scrape, engines, metrics.kv_usage, is_share)
-    figures["rank_queues"] = _by_rank(scrape, engines, metrics.waiting, is_count)
+    if 1 < len(engines) <= MOST_RANKS:  # one rank's use is the pod's
+        ranks = sorted(engines, key=lambda rank: (not rank.isdecimal(), len(rank), rank))
+        figures["rank_usages"] = _by_rank(uses, ranks, is_share)
+        figures["rank_queues"] = _by_rank(_values_by_time(scrape.get(metrics.waiting, ()), engines), ranks, is_count)
     samples = (_sample(at, figures) for at in times)
     return PodSignals(pod, without_lone_errors(samples))
 
@@ -113,8 +111,8 @@ def _sample(at: float, figures: Mapping[str, Mapping[float, Any]]) -> EngineSamp
     return EngineSample(at=at, **{name: by_time[at] for name, by_time in figures.items() if at in by_time})
 
 
-def _sums(scrape: Sequence[Series], engines: set[str], metrics: EngineMetrics) -> dict[str, Mapping[float, Any]]:
-    """Return the fields of a sample that are sums over the engines, each by time."""
+def _summed(metrics: EngineMetrics) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a sample that are sums over the engines, each with the name of its series."""
     names = {
         "waiting": metrics.waiting,
         "running": metrics.running,
@@ -133,53 +131,59 @@ def _sums(scrape: Sequence[Series], engines: set[str], metrics: EngineMetrics) -
         "prefix_queried_tokens_total": metrics.prefix_queried,
         "prefix_hit_tokens_total": metrics.prefix_hit,
     }
-    found = {field: _sum_by_time(scrape, name, engines) for field, name in names.items() if name}
+    return tuple(names.items())
+
+
+def _sums(
+    scrape: Mapping[str, Sequence[Series]], engines: AbstractSet[str], metrics: EngineMetrics
+) -> dict[str, Mapping[float, Any]]:
+    found = {field: _sum_by_time(scrape[name], engines) for field, name in _summed(metrics) if name in scrape}
     return {**found, **_waiting_parts(scrape, engines, metrics)}
 
 
 def _waiting_parts(
-    scrape: Sequence[Series], engines: set[str], metrics: EngineMetrics
+    scrape: Mapping[str, Sequence[Series]], engines: AbstractSet[str], metrics: EngineMetrics
 ) -> dict[str, Mapping[float, float]]:
     """Return the waiting requests for each reason, which have a series of their own."""
     reasons = metrics.waiting_reasons
     if reasons is None:
         return {}
     fields = {"waiting_for_capacity": reasons.capacity, "waiting_deferred": reasons.deferred}
-    by_reason = {field: [one for one in scrape if one.labels.get(reasons.label) == of] for field, of in fields.items()}
-    return {field: _sum_by_time(some, reasons.name, engines) for field, some in by_reason.items()}
+    some = scrape.get(reasons.name, ())
+    by_reason = {field: [one for one in some if one.labels.get(reasons.label) == of] for field, of in fields.items()}
+    return {field: _sum_by_time(some, engines) for field, some in by_reason.items()}
 
 
-def _newest_scrape(series: Sequence[Series], metrics: EngineMetrics) -> list[Series]:
+def _newest_scrape(series: Sequence[Series], metrics: EngineMetrics) -> Sequence[Series]:
+    """Return the series of that target whose load was scraped last."""
     loads = [one for one in series if one.name != metrics.capacity]
-    if not loads:
-        return []
     # The metric of the capacity may have dozens of extra labels, so the target's labels come from the other metrics.
-    target_labels = {label for one in loads for label in one.labels} - {"__name__"} - metrics.labels
-    newest = _only(target_labels, max(loads, key=lambda one: one.freshness))
-    return [one for one in series if _only(target_labels, one) == newest]
+    names = set[str]().union(*{frozenset(one.labels) for one in loads}) - {"__name__"} - metrics.labels
+    targets = dict[frozenset[tuple[str, str]], list[Series]]()
+    for one in series:
+        targets.setdefault(_only(names, one), []).append(one)
+    if len(targets) > 1 and loads:
+        return targets[_only(names, max(loads, key=lambda one: one.freshness))]
+    return series if loads else ()
 
 
-def _only(names: AbstractSet[str], series: Series) -> dict[str, str]:
+def _only(names: AbstractSet[str], series: Series) -> frozenset[tuple[str, str]]:
     """Return those labels of a series that have one of these names. A page may have as many names as series."""
-    return {label: value for label, value in series.labels.items() if label in names}
+    return frozenset([item for item in series.labels.items() if item[0] in names])
 
 
-def _sum_by_time(series: Iterable[Series], name: str, engines: set[str]) -> dict[float, float]:
-    best = _best(series, name)
-    return {at: _sum(list(values.values())) for at, values in _values_by_time(best, engines).items()}
+def _sum_by_time(series: Sequence[Series], engines: AbstractSet[str]) -> Mapping[float, float]:
+    if len(series) == 1 and engines == {series[0].engine}:
+        return series[0].points
+    return {at: _sum(list(values.values())) for at, values in _values_by_time(series, engines).items()}
 
 
-def _best(series: Iterable[Series], name: str) -> dict[str, Series]:
-    """Return the freshest series of a metric, by engine."""
+def _values_by_time(series: Iterable[Series], engines: AbstractSet[str]) -> dict[float, dict[str, float]]:
+    """Return the engines' values of one metric, each from its freshest series, at each scrape that has all of them."""
     best: dict[str, Series] = {}
     for one in series:
-        if one.name == name and (one.engine not in best or one.freshness > best[one.engine].freshness):
+        if one.engine not in best or one.freshness > best[one.engine].freshness:
             best[one.engine] = one
-    return best
-
-
-def _values_by_time(best: Mapping[str, Series], engines: set[str]) -> dict[float, dict[str, float]]:
-    """Return the engines' values at each scrape that has all of them."""
     if not best or set(best) != engines:
         return {}
     times = set.intersection(*(set(one.points) for one in best.values()))
@@ -192,22 +196,17 @@ def _sum(values: Sequence[float]) -> float:
 
 
 def _usage_by_time(
-    series: Iterable[Series], engines: set[str], metrics: EngineMetrics, caches: Mapping[float, Mapping[str, int]]
+    uses: Mapping[float, Mapping[str, float]], caches: Mapping[float, Mapping[str, int]]
 ) -> dict[float, float]:
     """Return the share of the KV caches of all engines together that is in use, at each scrape."""
-    uses = _values_by_time(_best(series, metrics.kv_usage), engines)
     last = caches[max(caches)] if caches else {}
     return {at: _share(by_engine, caches.get(at, last)) for at, by_engine in uses.items()}
 
 
 def _by_rank(
-    series: Iterable[Series], engines: set[str], name: str, is_possible: Callable[[float], bool]
+    values: Mapping[float, Mapping[str, float]], ranks: Sequence[str], is_possible: Callable[[float], bool]
 ) -> dict[float, tuple[float, ...]]:
     """Return a figure of each rank, in the order of the ranks, at each scrape at which all are possible."""
-    if not 1 < len(engines) <= MOST_RANKS:  # one rank's use is the pod's
-        return {}
-    values = _values_by_time(_best(series, name), engines)
-    ranks = sorted(engines, key=lambda rank: (not rank.isdecimal(), len(rank), rank))
     return {
         at: tuple(by_engine[rank] for rank in ranks)
         for at, by_engine in values.items()
@@ -229,7 +228,9 @@ def _share(uses: Mapping[str, float], caches: Mapping[str, int]) -> float:
     return sum(use * caches[engine] for engine, use in uses.items()) / total
 
 
-def _caches_by_time(series: Iterable[Series], engines: set[str], metrics: EngineMetrics) -> dict[float, dict[str, int]]:
+def _caches_by_time(
+    series: Iterable[Series], engines: AbstractSet[str], metrics: EngineMetrics
+) -> dict[float, dict[str, int]]:
     """Return the tokens of each engine's KV cache at each scrape that has all of them.
 
     A changed label starts a new series. So an engine has two series, one after the other, if it learned its number of
@@ -237,8 +238,6 @@ def _caches_by_time(series: Iterable[Series], engines: set[str], metrics: Engine
     """
     found: dict[float, dict[str, int]] = {}
     for one in series:
-        if one.name != metrics.capacity:
-            continue
         for at, value in one.points.items():
             tokens = metrics.capacity_tokens(one.labels, value)
             if tokens is not None:

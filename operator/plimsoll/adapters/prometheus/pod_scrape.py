@@ -1,20 +1,23 @@
 """Read the engines' metrics from the pods themselves, if no Prometheus is configured.
 
 Nothing waits for a pod here. A reading returns what is known, and asks threads for what is due. Pods that answer
-quickly have threads that no other pod gets. A pod that does not answer is asked less and less often.
+quickly have threads that no other pod gets. A pod that does not answer is asked less and less often. Connections are
+not kept: a vLLM server closes them after 5 s (``VLLM_HTTP_TIMEOUT_KEEP_ALIVE`` in ``vllm/envs.py``), long before the
+next scrape.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address
 from threading import Lock
 from typing import NamedTuple
+from zlib import crc32
 
 import requests
 from prometheus_client.parser import text_string_to_metric_families
@@ -22,6 +25,7 @@ from prometheus_client.samples import Sample
 
 from plimsoll.adapters.prometheus.bounded_session import LimitedAdapter, session_with, unreachable
 from plimsoll.adapters.prometheus.engine_series import MOST_SERIES, Series, pod_signals
+from plimsoll.adapters.prometheus.readings import Asked
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.requests.workload import ENGINE_PORT
 from plimsoll.engines.metrics import EngineMetrics
@@ -57,6 +61,9 @@ QUICK_THREADS = 8
 OTHER_THREADS = 24
 """Threads for pods that are new, slow or do not answer. A thousand addresses that swallow every packet hold them for
 83 s at first, and later for a third of the time."""
+
+PARTS = 64
+"""Into so many parts of the time between two scrapes pods are divided."""
 
 FORGET_SECONDS = 600.0
 """After this time without a question, a pod is forgotten."""
@@ -113,19 +120,20 @@ class PodScrape:
         """A page shows the present only."""
         return False
 
-    def read(
+    def read_all(
         self,
-        namespace: str,
-        pods: Mapping[str, str],
-        *,
-        window_seconds: int,  # noqa: ARG002 - a scrape has no past
-        now: float,  # noqa: ARG002 - the time of a scrape is its own
+        asked: Sequence[Asked],
         metrics: EngineMetrics,
-    ) -> Reading | None:
+        *,
+        now: float,  # noqa: ARG002 - the time of a scrape is its own
+    ) -> list[Reading | None]:
         """Return the latest scrape of each pod, and begin those that are due. It never waits."""
-        clock = time.monotonic()
+        return [self._read(each, metrics) for each in asked]
+
+    def _read(self, asked: Asked, metrics: EngineMetrics) -> Reading | None:
+        clock, pods = time.monotonic(), asked.pods
         with self._lock:
-            latest = {pod: self._look(_Target(namespace, pod, pods[pod]), metrics, clock) for pod in sorted(pods)}
+            latest = {pod: self._look(_Target(asked.namespace, pod, pods[pod]), metrics, clock) for pod in sorted(pods)}
             self._sweep(clock)
         found = {pod: known.signals for pod, known in latest.items() if known.signals is not None}
         if found or not pods:
@@ -162,13 +170,17 @@ class PodScrape:
             error = f"its metrics cannot be read ({type(failure).__name__})"
         cost = _Cost(time.monotonic() - began, time.thread_time() - worked)
         with self._lock:
-            self._keep(self._known.setdefault(target, _Known()), signals, error, cost)
+            self._keep(target, signals, error, cost)
 
-    def _keep(self, known: _Known, signals: PodSignals | None, error: str, cost: _Cost) -> None:
+    def _keep(self, target: _Target, signals: PodSignals | None, error: str, cost: _Cost) -> None:
+        known = self._known.setdefault(target, _Known())
+        is_first = known.signals is None and signals is not None
         known.signals, known.error, known.running = signals, error, False
         known.quick = signals is not None and cost.seconds < QUICK_SECONDS
         known.failures = 0 if signals is not None else min(10, known.failures + 1)
         pause = min(LONGEST_PAUSE_SECONDS, self.scrape_seconds * 2 ** max(0, known.failures - 1))
+        if is_first:  # pods that are found together are scraped at times of their own from then on
+            pause *= (1 + crc32(repr(target).encode()) % PARTS) / PARTS
         pause = max(pause, REST * cost.cpu_seconds)
         known.due = time.monotonic() - cost.seconds + pause - min(EARLY_SECONDS, pause / 10)
 

@@ -10,22 +10,43 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from threading import local
 from typing import Any, NamedTuple
 
 import requests
 from prometheus_api_client import PrometheusConnect
 
-from plimsoll.adapters.prometheus.access import LABEL_PAIRS, NO_PROOF, LabelPair, PrometheusAccess, places_of
-from plimsoll.adapters.prometheus.bounded_session import QueryAdapter, QueryRefused, session_with, unreachable
+from plimsoll.adapters.prometheus.access import (
+    LABEL_PAIRS,
+    NO_PROOF,
+    LabelPair,
+    PrometheusAccess,
+    Proof,
+    matchers_within,
+    names_only,
+    other_namespaces,
+    places_of,
+)
+from plimsoll.adapters.prometheus.bounded_session import (
+    QueryAdapter,
+    QueryRefused,
+    ReplyTooLarge,
+    TooSlow,
+    session_with,
+    unreachable,
+)
 from plimsoll.adapters.prometheus.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus.questions import (
+    GPU_MEMORY,
+    TENSOR_CORES,
     USUAL_METRICS,
     WINDOW_SECONDS,
     GatewayMetrics,
     Pods,
     activity_of,
-    activity_query_of,
     any_of,
     gateway_queue,
     past_points_of,
@@ -34,7 +55,9 @@ from plimsoll.adapters.prometheus.questions import (
     samples_by_pod,
     selector_of,
 )
+from plimsoll.adapters.prometheus.readings import Asked
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics, count_of
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.gateway import GatewayQueue
@@ -42,18 +65,41 @@ from plimsoll.rebalance.signals.metrics import GpuActivity, PodSignals, SignalSt
 from plimsoll.rebalance.signals.reading import PastReading, Reading
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-"""Largest reply that is read. 12 pods with 8 ranks, 25 series and 47 scrapes of some 30 bytes, which are the 700 s of a
-first reading at a scrape of 15 s, are 4 MB with their labels. A reply takes some nine times its length in memory."""
+"""Largest reply that is read. 64 pods with 25 series and 47 scrapes of some 30 bytes, which are the 700 s of a first
+reading at a scrape of 15 s, are 3 MB with their labels. A reply takes some nine times its length in memory."""
 
 GPU_TIMEOUT_SECONDS = 2.0
 """Time limit for the question about GPUs. It comes after a reading, and both together have 10 s."""
 
+GPU_WINDOW_SECONDS = 90
+"""How far back the newest sample of a GPU may be: three scrapes of 30 s."""
+
 PAST_TIMEOUT_SECONDS = 3.0
 """The same for the question about days before, for which no reading waits. The server gets it, too, and can stop."""
 
-PODS_PER_QUERY = 12
-"""Pods in one query, so that a reply stays below :data:`MAX_BODY_BYTES`. With names of up to 63 characters, the URL is
-below 4 KiB; common reverse proxies take 8 KiB."""
+MOST_KEYS = 64
+"""Pods in one query: some 1,600 series, of which the shortest limit of a managed service that is known takes 10,000
+(https://grafana.com/docs/mimir/latest/references/http-api/, ``max_fetched_series_per_query``). It is halved where a
+server refuses so many."""
+
+FEWEST_KEYS = 8
+"""No refusal makes queries smaller than this for good: 5,000 pods then take 625 queries."""
+
+SMALLER_SECONDS = 600.0
+"""How long fewer pods are asked about together. Then the server may take more."""
+
+LONGEST_MATCHERS = 4000
+"""Characters of the names in one query. With those of the metrics, the URL is below 8 KiB, which common reverse
+proxies take."""
+
+SKEW_SECONDS = 60.0
+"""How long the difference of the clocks is believed. Clocks drift by milliseconds meanwhile."""
+
+CLOCK_STEP_SECONDS = 1.0
+"""A step of our own clock that makes what is known of the server's void."""
+
+AWAY_SECONDS = 2.0
+"""For so long no other reading asks a server that did not say what time it is."""
 
 NO_SERIES = '{__name__=~"plimsoll_none|plimsoll_nothing"}'
 """A query with a regular expression for the name, which finds nothing."""
@@ -61,10 +107,42 @@ NO_SERIES = '{__name__=~"plimsoll_none|plimsoll_nothing"}'
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of series: the names of the metrics, and the label with the name of the object that they are about.
+
+    An empty ``label`` is that of the pod. ``metrics`` are None for series that are no engine's. Of ``others``, a page
+    speaks for the pods of other namespaces.
+    """
+
+    names: tuple[str, ...]
+    label: str = ""
+    metrics: EngineMetrics | None = None
+    others: bool = False
+
+
+class _Series(NamedTuple):
+    """The series of one object, the labels under which it was found, or why nothing is known of it."""
+
+    pair: LabelPair
+    series: list[Series]
+    error: SourceUnavailable | None = None
+
+
+class _Kept(NamedTuple):
+    proof: Proof
+    adapter: QueryAdapter
+    client: Any
+
+
 class PrometheusSignals:
     """Reads engine metrics of pods from one Prometheus, or from a server with the same query API.
 
-    Safe to share between threads: every reading has its own connection and its own deadline.
+    Pods are asked about together, whatever their namespaces are. Queries that the server refuses, or answers with more
+    than is read, are asked again in halves, so that one pod's series cost no other pod its reading.
+
+    Safe to share between threads: each has a connection of its own, which stays, and every reading has its own
+    deadline.
 
     Args:
         url: root of the API, for example ``http://prometheus.monitoring:9090``.
@@ -89,6 +167,11 @@ class PrometheusSignals:
         self._label_pairs = tuple(label_pairs)
         self._gateway = gateway
         self._one_by_one = False
+        self._threads = local()
+        self._usual: dict[tuple[str, str], LabelPair] = {}  # by kind and namespace
+        self._skew: _Skew | None = None
+        self._away: tuple[float, str] = (-math.inf, "")
+        self._smaller: tuple[float, int] = (-math.inf, MOST_KEYS)
 
     @property
     def has_past(self) -> bool:
@@ -104,42 +187,52 @@ class PrometheusSignals:
         now: float,
         metrics: EngineMetrics | None = None,
     ) -> Reading:
-        """Read the last ``window_seconds`` of the pods' samples. Blocks up to the timeout; a bad answer never raises.
+        """Read pods of one namespace as :meth:`read_all` does; None are the names of the default engine's metrics."""
+        metrics = engine_of().metrics if metrics is None else metrics
+        return self.read_all([Asked(namespace, dict.fromkeys(pods, ""), window_seconds)], metrics, now=now)[0]
+
+    def read_all(self, asked: Sequence[Asked], metrics: EngineMetrics, *, now: float) -> list[Reading]:
+        """Read the longest of the windows of all pods. Blocks up to the timeout; a bad answer never raises.
 
         Args:
-            namespace: the namespace of all the pods.
-            pods: the names of the pods.
-            window_seconds: how far back to read.
-            now: the caller's clock, POSIX seconds; sample times in the reading are in this clock.
-            metrics: the names that the pods' engine uses; None: those of the default engine.
+            asked: the pods of each object.
+            metrics: the names that the pods' engine uses.
+            now: the caller's clock, POSIX seconds; sample times in the readings are in this clock.
         """
-        metrics = engine_of().metrics if metrics is None else metrics
-        asked = sorted({pod for pod in pods if _NAME.fullmatch(pod)})
+        pods = {ObjectKey(each.namespace, pod) for each in asked for pod in each.pods}
+        kind = _Kind((*metrics.names, *metrics.former_names), metrics=metrics)
         try:
-            with self._client() as client:
-                when = self._when(client, now, window_seconds)
-                found = self._find(client, namespace, asked, metrics, when)
+            client = self._client()
+            when = self._when(client, now, max((each.window_seconds for each in asked), default=0))
         except (SourceUnavailable, InvalidInput) as error:
-            return Reading(state=SignalState.UNAVAILABLE, error=str(error))
-        signals = {pod: pod_signals(pod, series, metrics) for pod, series in found.items()}
-        return Reading({pod: one for pod, one in signals.items() if one.samples}, clock_skew_seconds=when.skew)
+            return [Reading(state=SignalState.UNAVAILABLE, error=str(error))] * len(asked)
+        found = self._find(client, kind, pods, when)
+        return [_reading(each, found, metrics, when.skew, is_shared=len(asked) > 1) for each in asked]
 
-    def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
-        """Ask how busy the pods' GPUs are, by one query; None if the server does not know it or cannot be asked.
+    def gpu_activities(
+        self, pods: Mapping[ObjectKey, Collection[str]], *, now: float
+    ) -> dict[ObjectKey, GpuActivity | None]:
+        """Ask how busy the GPUs of objects' pods are; None if the server does not know it or cannot be asked.
 
         An exporter reports on the pods of others, so a series of any target counts here. It decides nothing.
+
+        Args:
+            pods: the names of the pods of each object.
+            now: the caller's clock, POSIX seconds.
         """
-        some = sorted({pod for pod in pods if _NAME.fullmatch(pod)})[:PODS_PER_QUERY]
-        matchers = [
-            _matchers(f'{of_namespace}="{namespace}"', of_pod, some) for of_namespace, of_pod in self._label_pairs
-        ]
-        if not some or self._one_by_one:
-            return None
+        asked = {key: [ObjectKey(key.namespace, pod) for pod in some] for key, some in pods.items()}
+        if self._one_by_one:
+            return dict.fromkeys(asked)
         try:
-            with self._client(GPU_TIMEOUT_SECONDS) as client:
-                return activity_of(_ask(client, activity_query_of(matchers)))
+            client = self._client(GPU_TIMEOUT_SECONDS)
+            when = self._when(client, now, GPU_WINDOW_SECONDS)
         except (SourceUnavailable, InvalidInput):
-            return None
+            return dict.fromkeys(asked)
+        found = self._find(client, GPU_KIND, [pod for some in asked.values() for pod in some], when)
+        return {
+            key: activity_of([one for pod in some if pod in found for one in found[pod].series])
+            for key, some in asked.items()
+        }
 
     def arrivals_before(
         self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
@@ -162,9 +255,9 @@ class PrometheusSignals:
             for within_namespace, of_pod in places_of(namespace, self._label_pairs)
         ]
         try:
-            with self._client(PAST_TIMEOUT_SECONDS) as client:
-                query, limit = query_of(counter, pods, seconds), f"{PAST_TIMEOUT_SECONDS:g}s"
-                return PastReading(past_points_of(_ask(client, query, time=f"{until:.3f}", timeout=limit)))
+            query, limit = query_of(counter, pods, seconds), f"{PAST_TIMEOUT_SECONDS:g}s"
+            client = self._client(PAST_TIMEOUT_SECONDS)
+            return PastReading(past_points_of(_ask(client, query, time=f"{until:.3f}", timeout=limit)))
         except (SourceUnavailable, InvalidInput) as error:
             return PastReading(error=str(error))
 
@@ -185,12 +278,12 @@ class PrometheusSignals:
             return None
         names = pods_of(deployment)
         try:
-            with self._client(PAST_TIMEOUT_SECONDS) as client:
-                for within_namespace, of_pod in places_of(namespace, self._label_pairs):
-                    matchers = f'{within_namespace},{of_pod}=~"{names}"'
-                    found = _query(client, selector_of(metrics, matchers), metrics, when)
-                    if found:
-                        return samples_by_pod(found, of_pod, metrics)
+            client = self._client(PAST_TIMEOUT_SECONDS)
+            for within_namespace, of_pod in places_of(namespace, self._label_pairs):
+                matchers = f'{within_namespace},{of_pod}=~"{names}"'
+                found = _query(client, selector_of(metrics, matchers), metrics, when)
+                if found:
+                    return samples_by_pod(found, of_pod, metrics)
         except (SourceUnavailable, InvalidInput):
             return None
         return {}
@@ -198,87 +291,168 @@ class PrometheusSignals:
     def read_queue(
         self, namespace: str, pool: str, *, now: float, window_seconds: int = WINDOW_SECONDS
     ) -> GatewayQueue:
-        """Read the queue of an InferencePool's gateway. Blocks up to the timeout; a bad answer never raises.
+        """Read the queue of one InferencePool's gateway as :meth:`read_queues` does, over a time in seconds."""
+        return self.read_queues([ObjectKey(namespace, pool)], now=now, window_seconds=window_seconds)[
+            ObjectKey(namespace, pool)
+        ]
 
-        Only series of the pool's own namespace count, so that nobody else can write a queue for it
+    def read_queues(
+        self, pools: Collection[ObjectKey], *, now: float, window_seconds: int = WINDOW_SECONDS
+    ) -> dict[ObjectKey, GatewayQueue]:
+        """Read the queues of InferencePools' gateways. Blocks up to the timeout; a bad answer never raises.
+
+        Only series of a pool's own namespace count, so that nobody else can write a queue for it
         (:mod:`plimsoll.adapters.prometheus.access`).
 
         Args:
-            namespace: the namespace of the pool and of its endpoint picker.
-            pool: the name of the InferencePool.
+            pools: the pools; the endpoint picker of each is in its namespace.
             now: the caller's clock, POSIX seconds.
             window_seconds: how far back to read.
         """
-        if not _NAME.fullmatch(pool):
-            return GatewayQueue(error=self._gateway.missing(pool))
         try:
-            with self._client() as client:
-                when = self._when(client, now, window_seconds)
-                for within_namespace, pod_label in places_of(namespace, self._label_pairs):
-                    matchers = f'{within_namespace},{self._gateway.pool_label}="{pool}"'
-                    found = self._series(client, matchers, None, when)
-                    if found:
-                        return gateway_queue(found, self._gateway, pool, pod_label, now)
+            client = self._client()
+            when = self._when(client, now, window_seconds)
         except (SourceUnavailable, InvalidInput) as error:
-            return GatewayQueue(SignalState.UNAVAILABLE, error=str(error))
-        return GatewayQueue(error=self._gateway.missing(pool))
+            return dict.fromkeys(pools, GatewayQueue(SignalState.UNAVAILABLE, error=str(error)))
+        found = self._find(client, _Kind(self._gateway.names, self._gateway.pool_label), pools, when)
+        return {pool: self._queue(pool, found.get(pool), now) for pool in pools}
+
+    def _queue(self, pool: ObjectKey, found: _Series | None, now: float) -> GatewayQueue:
+        if found is None:
+            return GatewayQueue(error=self._gateway.missing(pool.name))
+        if found.error is not None:
+            return GatewayQueue(SignalState.UNAVAILABLE, error=str(found.error))
+        return gateway_queue(found.series, self._gateway, pool.name, found.pair[1], now)
 
     def _when(self, client: Any, now: float, window_seconds: int) -> _When:
-        """Return the window that ends now. A difference of the clocks that a request may take counts as none."""
-        skew = _server_time(_ask(client, "time()")) - now
-        skew = skew if abs(skew) > self._timeout_seconds else 0.0
-        return _When(now + skew, window_seconds, skew)
+        """Return the window that ends now. A difference of the clocks that a request may take counts as none.
+
+        Raises:
+            SourceUnavailable: the server does not say its time, or did not a moment ago.
+        """
+        clock = time.monotonic()
+        if clock < self._away[0]:
+            raise SourceUnavailable(self._away[1])
+        known = self._skew
+        if known is None or clock >= known.until or abs(now - clock - known.ahead) > CLOCK_STEP_SECONDS:
+            try:
+                skew = _server_time(_ask(client, "time()")) - now
+            except SourceUnavailable as error:
+                self._away = time.monotonic() + AWAY_SECONDS, str(error)
+                raise
+            skew = skew if abs(skew) > self._timeout_seconds else 0.0
+            known = self._skew = _Skew(skew, clock + SKEW_SECONDS, now - clock)
+        return _When(now + known.seconds, window_seconds, known.seconds)
 
     def _client(self, most_seconds: float = math.inf) -> Any:
-        """Return a client for one reading, with its own connection, deadline and proof.
+        """Return this thread's client for another reading, with its own deadline and the proof of today.
 
         Raises:
             InvalidInput: a file of the proof cannot be used.
         """
-        proof = self._access.proof()
-        timeout = min(self._timeout_seconds, most_seconds)
-        adapter = QueryAdapter("Prometheus", timeout_seconds=timeout, max_body_bytes=MAX_BODY_BYTES)
-        session = session_with(adapter)
-        if proof.ca_file is not None:
-            session.verify = proof.ca_file
-        session.cert = proof.certificate
-        client = PrometheusConnect(self._url, headers=dict(proof.headers), session=session)
-        session.mount(self._url, adapter)  # instead of the client's own, which has no limits and tries again
-        return client
+        proof, timeout = self._access.proof(), min(self._timeout_seconds, most_seconds)
+        kept: _Kept | None = getattr(self._threads, "kept", None)
+        if kept is None or kept.proof != proof:
+            adapter = QueryAdapter("Prometheus", timeout_seconds=timeout, max_body_bytes=MAX_BODY_BYTES)
+            session = session_with(adapter)
+            if proof.ca_file is not None:
+                session.verify = proof.ca_file
+            session.cert = proof.certificate
+            client = PrometheusConnect(self._url, headers=dict(proof.headers), session=session)
+            session.mount(self._url, adapter)  # instead of the client's own, which has no limits and tries again
+            kept = self._threads.kept = _Kept(proof, adapter, client)
+        kept.adapter.begin(timeout)
+        return kept.client
 
-    def _find(
-        self, client: Any, namespace: str, pods: Sequence[str], metrics: EngineMetrics, when: _When
-    ) -> dict[str, list[Series]]:
-        """Return the series of each pod, from the first pair of labels that finds the pod."""
-        found: dict[str, list[Series]] = {}
-        for within_namespace, pod_label in places_of(namespace, self._label_pairs):
-            for some in _portions([pod for pod in pods if pod not in found]):
-                matchers = _matchers(within_namespace, pod_label, some)
-                for series in self._series(client, matchers, metrics, when):
-                    pod = series.labels.get(pod_label, "")
-                    if pod in some:
-                        found.setdefault(pod, []).append(series)
+    def _find(self, client: Any, kind: _Kind, keys: Collection[ObjectKey], when: _When) -> dict[ObjectKey, _Series]:
+        """Return the series of each object, from the first pair of labels that finds it; no entry if none does.
+
+        The pair that the last objects of a namespace were found under is tried first.
+        """
+        found: dict[ObjectKey, _Series] = {}
+        asked = sorted(key for key in set(keys) if _NAME.fullmatch(key.name) and _NAME.fullmatch(key.namespace))
+        usual = {key: self._usual.get((kind.names[0], key.namespace), self._label_pairs[0]) for key in asked}
+        for is_usual in (True, False):
+            for pair in self._label_pairs:
+                left = [key for key in asked if key not in found and (usual[key] == pair) is is_usual]
+                for some in self._portions(left):
+                    read = self._read(client, kind, pair, some, when)
+                    found |= read
+                    self._usual |= {(kind.names[0], key.namespace): pair for key in read if read[key].error is None}
         return found
 
-    def _series(self, client: Any, matchers: str, metrics: EngineMetrics | None, when: _When) -> list[Series]:
-        """Return all series that match, by one query, or by one for each name if the server refuses the one.
+    @property
+    def _most_keys(self) -> int:
+        until, smaller = self._smaller
+        return smaller if time.monotonic() < until else MOST_KEYS
+
+    def _portions(self, keys: Sequence[ObjectKey]) -> Iterator[list[ObjectKey]]:
+        """Divide objects in order, so that each part has few enough, and few enough characters."""
+        most, portion, length = self._most_keys, list[ObjectKey](), 0
+        for key in keys:
+            own = len(key.name) + (len(key.namespace) if not portion or portion[-1].namespace != key.namespace else 0)
+            if portion and (len(portion) >= most or length + own > LONGEST_MATCHERS):
+                yield portion
+                portion, length = [], 0
+            portion.append(key)
+            length += own
+        if portion:
+            yield portion
+
+    def _read(
+        self, client: Any, kind: _Kind, pair: LabelPair, keys: Sequence[ObjectKey], when: _When
+    ) -> dict[ObjectKey, _Series]:
+        """Read some objects by one query; each half of them by its own if the server refuses it or sends too much."""
+        found: dict[ObjectKey, _Series] = {key: _Series(pair, []) for key in keys}
+        others = [] if kind.others else other_namespaces(pair, self._label_pairs)
+        try:
+            for series in self._series(client, kind, pair, keys, when):
+                namespace = series.labels.get(pair[0], "")
+                of_key = found.get(ObjectKey(namespace, series.labels.get(kind.label or pair[1], "")))
+                if of_key is not None and names_only(namespace, series.labels, others):
+                    of_key.series.append(series)
+        except (QueryRefused, ReplyTooLarge) as error:
+            if len(keys) == 1:
+                return {keys[0]: _Series(pair, [], error)}
+            middle = len(keys) // 2
+            found = self._read(client, kind, pair, keys[:middle], when)
+            found |= self._read(client, kind, pair, keys[middle:], when)
+            if isinstance(error, QueryRefused) and not any(each.error for each in found.values()):
+                self._smaller = time.monotonic() + SMALLER_SECONDS, min(self._most_keys, max(FEWEST_KEYS, middle))
+        except SourceUnavailable as error:
+            self._skew = None  # the next reading asks first whether the server is there
+            return dict.fromkeys(keys, _Series(pair, [], error))
+        return {key: each for key, each in found.items() if each.series or each.error}
+
+    def _series(
+        self, client: Any, kind: _Kind, pair: LabelPair, keys: Sequence[ObjectKey], when: _When
+    ) -> list[Series]:
+        """Return all series of the objects by one query, or by one for each name if the server takes only such.
 
         Some managed services take no regular expression for the name of a metric. That is remembered. Others refuse a
-        query for what it finds, e.g. too many samples of one tenant's pods: the next query may still work.
-        ``metrics`` are those of an engine; None: those of a gateway's queue.
+        query for what it finds, e.g. too many samples: that about fewer objects, or about one name, may still work.
         """
-        names = self._gateway.names if metrics is None else (*metrics.names, *metrics.former_names)
+        pairs = [pair] if kind.others else self._label_pairs
+        within = matchers_within(sorted({key.namespace for key in keys}), pair, pairs)
+        names = "|".join(dict.fromkeys(key.name.replace(".", "[.]") for key in keys))
+        matchers = f'{within},{kind.label or pair[1]}=~"{names}"'
         if self._one_by_one:
-            return _by_name(client, names, matchers, metrics, when)
+            return _by_name(client, kind, matchers, when)
         try:
-            return _query(client, any_of(names, matchers), metrics, when)
+            return _query(client, any_of(kind.names, matchers), kind.metrics, when)
         except QueryRefused as refusal:
+            by_name = _takes_no_pattern(client)
+            if len(keys) > 1 and not by_name:
+                raise
             try:
-                found = _by_name(client, names, matchers, metrics, when)
+                found = _by_name(client, kind, matchers, when)
             except QueryRefused:
                 raise refusal from None
-            self._one_by_one = _takes_no_pattern(client)
+            self._one_by_one = by_name
             return found
+
+
+GPU_KIND = _Kind((GPU_MEMORY, TENSOR_CORES), others=True)
 
 
 class _When(NamedTuple):
@@ -287,6 +461,31 @@ class _When(NamedTuple):
     at: float
     window_seconds: int
     skew: float
+
+
+class _Skew(NamedTuple):
+    """How far the server's clock is ahead, until when that counts, and how far our clock is ahead of the monotonic."""
+
+    seconds: float
+    until: float
+    ahead: float
+
+
+def _reading(
+    asked: Asked, found: Mapping[ObjectKey, _Series], metrics: EngineMetrics, skew: float, *, is_shared: bool
+) -> Reading:
+    """Return the reading of one object. If one of its pods could not be read, nothing is known of it."""
+    mine = {pod: found[key] for pod in asked.pods if (key := ObjectKey(asked.namespace, pod)) in found}
+    error = next((each.error for each in mine.values() if each.error is not None), None)
+    if error is not None:
+        is_shared = is_shared and isinstance(error, TooSlow)
+        return Reading(state=SignalState.UNAVAILABLE, error=str(error), is_shared=is_shared)
+    signals = {pod: pod_signals(pod, each.series, metrics) for pod, each in mine.items()}
+    return Reading(
+        {pod: one for pod, one in signals.items() if one.samples},
+        clock_skew_seconds=skew,
+        series=sum(len(each.series) for each in mine.values()),
+    )
 
 
 def _takes_no_pattern(client: Any) -> bool:
@@ -300,17 +499,15 @@ def _takes_no_pattern(client: Any) -> bool:
     return False
 
 
-def _by_name(
-    client: Any, names: Sequence[str], matchers: str, metrics: EngineMetrics | None, when: _When
-) -> list[Series]:
+def _by_name(client: Any, kind: _Kind, matchers: str, when: _When) -> list[Series]:
     """Ask for each name alone. Of an engine, those come first without which a pod counts as not found."""
-    first = list(names)
+    first, metrics = list(kind.names), kind.metrics
     if metrics is not None:
         first = [metrics.kv_usage, *(old for old, name in metrics.former_names.items() if name == metrics.kv_usage)]
     found = [one for name in first for one in _query(client, f"{name}{{{matchers}}}", metrics, when)]
     if not found:
         return []
-    others = [name for name in names if name not in first]
+    others = [name for name in kind.names if name not in first]
     return [*found, *(one for name in others for one in _query(client, f"{name}{{{matchers}}}", metrics, when))]
 
 
@@ -326,16 +523,6 @@ def _ask(client: Any, query: str, **params: str) -> Any:
         raise SourceUnavailable("Prometheus answered without a result") from error
     except requests.RequestException as error:
         raise unreachable("Prometheus", error) from error
-
-
-def _portions(pods: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (pods[start : start + PODS_PER_QUERY] for start in range(0, len(pods), PODS_PER_QUERY))
-
-
-def _matchers(within_namespace: str, pod_label: str, pods: Sequence[str]) -> str:
-    """Return the matchers of the pods. Only dots in pod names need escapes."""
-    names = "|".join(pod.replace(".", "[.]") for pod in pods)
-    return f'{within_namespace},{pod_label}=~"{names}"'
 
 
 def _server_time(result: Any) -> float:

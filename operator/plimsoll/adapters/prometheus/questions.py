@@ -21,9 +21,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from plimsoll.adapters.prometheus.engine_series import Series, pod_signals
+from plimsoll.adapters.prometheus.readings import is_share
 from plimsoll.engines.metrics import EngineMetrics, count_of
 from plimsoll.rebalance.signals.forecast import STEP_SECONDS, Point
 from plimsoll.rebalance.signals.gateway import GatewayQueue
@@ -191,27 +193,12 @@ GPU_MEMORY = "DCGM_FI_PROF_DRAM_ACTIVE"
 TENSOR_CORES = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"
 
 
-def activity_query_of(matchers: Sequence[str]) -> str:
-    """Return one query for the means over all GPUs of the pods. ``matchers`` are those of the pods, for any labels.
-
-    Prometheus may have renamed the labels of the pod, because those of the exporter's own pod came first.
-    """
-    some = (any_of((GPU_MEMORY, TENSOR_CORES), each) for each in matchers)
-    return " or ".join(f"avg by (__name__) ({each})" for each in some)
-
-
-def activity_of(result: Any) -> GpuActivity | None:
-    """Read the ``data.result`` of the query's reply. None if it holds no figure that can be."""
-    found = {name: share for entry in _listed(result) for name, share in _gpu_share(entry)}
-    if not found:
-        return None
-    return GpuActivity(memory=found.get(GPU_MEMORY), tensor_cores=found.get(TENSOR_CORES))
-
-
-def _gpu_share(entry: Any) -> list[tuple[str, float]]:
-    """Return the metric's name and its value; nothing if that is no share."""
-    try:
-        name, value = str(entry["metric"]["__name__"]), float(entry["value"][1])
-    except (IndexError, KeyError, OverflowError, TypeError, ValueError):
-        return []
-    return [(name, value)] if math.isfinite(value) and 0 <= value <= 1 else []
+def activity_of(series: Sequence[Series]) -> GpuActivity | None:
+    """Return the means of the newest shares of all GPUs. None if there is no figure that can be."""
+    shares: dict[str, list[float]] = {GPU_MEMORY: [], TENSOR_CORES: []}
+    for each in series:
+        newest = each.points[max(each.points)]
+        if is_share(newest):
+            shares[each.name].append(newest)
+    memory, cores = (fmean(found) if found else None for found in shares.values())
+    return None if memory is None and cores is None else GpuActivity(memory, cores)

@@ -8,15 +8,28 @@ nothing else is not: its last numbers stay as they are, and the judge of the win
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, runtime_checkable
 
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW, LARGEST_COUNT
 from plimsoll.rebalance.signals.metrics import BY_RANK, EngineSample
 from plimsoll.rebalance.signals.reading import PastReading, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Pods of one object that are read together, and how far back, in seconds.
+
+    ``pods`` holds the IP address of each pod by its name; empty if it has none yet.
+    """
+
+    namespace: str
+    pods: Mapping[str, str]
+    window_seconds: int
 
 
 class SignalReader(Protocol):
@@ -27,19 +40,15 @@ class SignalReader(Protocol):
         """Whether the source keeps samples: then only what is new is read of pods that were read before."""
         ...
 
-    def read(
-        self, namespace: str, pods: Mapping[str, str], *, window_seconds: int, now: float, metrics: EngineMetrics
-    ) -> Reading | None:
-        """Read the newest ``window_seconds`` of the pods' samples, or as much of them as the source has.
+    def read_all(self, asked: Sequence[Asked], metrics: EngineMetrics, *, now: float) -> Sequence[Reading | None]:
+        """Read the newest samples of the pods, or as many of them as the source has. Return a reading for each.
 
         None means that nothing is known yet, good or bad.
 
         Args:
-            namespace: the namespace of all the pods.
-            pods: the IP address of each pod by its name; empty if it has none yet.
-            window_seconds: how far back to read.
-            now: the caller's clock, POSIX seconds; sample times in the reading are in this clock.
+            asked: the pods and the windows. What is asked together should be of about the same length.
             metrics: the names that the pods' engine uses.
+            now: the caller's clock, POSIX seconds; sample times in the readings are in this clock.
         """
         ...
 
@@ -48,12 +57,11 @@ class SignalReader(Protocol):
 class QueueReader(Protocol):
     """A source of gateways' queues. It is shared between threads, and a failure is part of its result."""
 
-    def read_queue(self, namespace: str, pool: str, *, now: float) -> GatewayQueue:
-        """Read the queue of an InferencePool's gateway.
+    def read_queues(self, pools: Collection[ObjectKey], *, now: float) -> Mapping[ObjectKey, GatewayQueue]:
+        """Read the queues of InferencePools' gateways, by namespace and name of the pool.
 
         Args:
-            namespace: the namespace of the pool.
-            pool: the name of the InferencePool.
+            pools: the InferencePools.
             now: the caller's clock, POSIX seconds.
         """
         ...

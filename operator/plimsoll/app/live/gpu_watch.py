@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -20,8 +20,10 @@ PATIENCE_SECONDS = 600.0
 class GpuReader(Protocol):
     """A source of the activity of GPUs. A failure is no answer."""
 
-    def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
-        """Return the activity of the pods' GPUs now; None if it is not known."""
+    def gpu_activities(
+        self, pods: Mapping[ObjectKey, Collection[str]], *, now: float
+    ) -> Mapping[ObjectKey, GpuActivity | None]:
+        """Return the activity of the GPUs of each object's pods now; None if it is not known."""
         ...
 
 
@@ -41,11 +43,17 @@ class GpuWatch:
 
     answers: dict[ObjectKey, _Answer] = field(default_factory=dict)
 
-    def activity(self, reader: object, key: ObjectKey, pods: Collection[str], now: float) -> GpuActivity | None:
-        """Return the activity of an object's GPUs; None if the source has none."""
-        if not isinstance(reader, GpuReader) or not pods:
-            return None
-        known = self.answers.get(key)
-        if known is None or not known.holds(now):
-            known = self.answers[key] = _Answer(reader.gpu_activity(key.namespace, pods), now)
-        return known.activity
+    def activities(
+        self, reader: object, pods: Mapping[ObjectKey, Collection[str]], now: float
+    ) -> Mapping[ObjectKey, GpuActivity | None]:
+        """Return the activity of the GPUs of each object's pods; None if the source has none. One question for all."""
+        if not isinstance(reader, GpuReader):
+            return {}
+        due = {key: some for key, some in pods.items() if some and not self._is_known(key, now)}
+        if due:
+            found = reader.gpu_activities(due, now=now)
+            self.answers |= {key: _Answer(found.get(key), now) for key in due}
+        return {key: self.answers[key].activity for key, some in pods.items() if some}
+
+    def _is_known(self, key: ObjectKey, now: float) -> bool:
+        return key in self.answers and self.answers[key].holds(now)

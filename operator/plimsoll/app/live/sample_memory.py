@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from plimsoll.adapters.prometheus.readings import settled
-from plimsoll.rebalance.signals.load import CLOCK_TOLERANCE_SECONDS
+from plimsoll.rebalance.signals.load import (
+    CLOCK_TOLERANCE_SECONDS,
+    MISSED_SCRAPES,
+    OLDEST_SAMPLE_SECONDS,
+    USUAL_PERIOD_SECONDS,
+)
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 
 WHOLE_SECONDS = 150
@@ -27,7 +33,7 @@ MOST_SAMPLES = 2048
 """The most samples of a pod that are kept, the newest ones: 1440 of a day, and 150 of a scrape each second. A page may
 give each of its series a time of its own, and every pass looks at them all."""
 
-OVERLAP_SECONDS = 15
+OVERLAP_SECONDS = 5
 """How far before a pod's last sample the next reading begins: a reading may have come in the middle of a scrape."""
 
 LATE_SECONDS = 90
@@ -38,12 +44,45 @@ SAME_SCRAPE_SECONDS = 0.5
 """How much the time of one scrape may differ between two readings, because the server's clock is read each time."""
 
 
+LATE_SHARE = 1 / 15
+"""The part of a scrape period after which the next sample is looked for: one second of 15. A scrape takes up to that
+long, and its samples have the time at which it began."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodMemory:
-    """One pod's samples in the order of their times, and when it was last read, in POSIX seconds."""
+    """One pod's samples in the order of their times, and when it was first and last read, in POSIX seconds.
+
+    ``signals`` are those that decide. They are the same object as long as nothing new was read. ``period_seconds`` is
+    the time between two scrapes; None if it is not known. One scrape that is lost makes it no longer.
+    """
 
     samples: tuple[EngineSample, ...]
     read_at: float
+    known_since: float
+    signals: PodSignals = field(compare=False)
+    period_seconds: float | None
+
+    @staticmethod
+    def of(pod: str, samples: tuple[EngineSample, ...], now: float, before: PodMemory | None) -> PodMemory:
+        """Return what is remembered of a pod that was read now."""
+        is_same = before is not None and before.samples == samples
+        signals = before.signals if before and is_same else PodSignals(pod, settled(samples))
+        gaps = [later.at - earlier.at for earlier, later in pairwise(samples[-4:])]
+        period = min(OLDEST_SAMPLE_SECONDS, *gaps) if gaps else None
+        return PodMemory(samples, now, before.known_since if before else now, signals, period)
+
+    @property
+    def due_at(self) -> float:
+        """When the next sample should be there. If it is late, the pod is read in every round.
+
+        A pod that reports no more, or never did, is read once a period.
+        """
+        period = USUAL_PERIOD_SECONDS if self.period_seconds is None else self.period_seconds
+        newest = min(self.samples[-1].at, self.read_at) if self.samples else self.known_since
+        expected = newest + period * (1 + LATE_SHARE) if self.samples else self.read_at
+        is_late = self.read_at - newest <= MISSED_SCRAPES * period
+        return expected if expected > self.read_at or is_late else self.read_at + period
 
 
 MOST_DEPARTED = 32
@@ -62,34 +101,56 @@ class SampleQuery(NamedTuple):
 
 
 def questions(memory: Memory, pods: Collection[str], window_seconds: int, now: float) -> list[SampleQuery]:
-    """Return what to read of the pods: all of the window for new ones, and what is new for those that are known."""
-    known = {pod: _begin(memory[pod]) for pod in pods if pod in memory and memory[pod].read_at <= now}
+    """Return what to read of the pods: all of the window for new ones, and what is new for those that are due."""
+    known = {pod: memory[pod] for pod in pods if pod in memory and memory[pod].read_at <= now}
     new = tuple(pod for pod in pods if pod not in known)
     asked = [SampleQuery(new, window_seconds)] if new else []
-    if known:
-        asked.append(SampleQuery(tuple(known), min(window_seconds, math.ceil(now - min(known.values())))))
+    due = [pod for pod, each in known.items() if each.due_at <= now]
+    if due:
+        begin = min(_begin(known[pod]) for pod in due)
+        asked.append(SampleQuery(tuple(due), min(window_seconds, math.ceil(now - begin))))
     return asked
 
 
+def next_due(memory: Memory, pods: Collection[str], now: float) -> float:
+    """Return when one of the pods is to be read next, in POSIX seconds; all together twice a period at most.
+
+    Pods are scraped at different moments, and each reading with a new sample makes a turn. Without pods there is still
+    a gateway to be read.
+    """
+    known = [memory[pod] for pod in pods if pod in memory]
+    least = min((each.period_seconds or 0.0 for each in known), default=0.0) / 2
+    return max(now + least, min((each.due_at for each in known), default=now + USUAL_PERIOD_SECONDS))
+
+
 def _begin(known: PodMemory) -> float:
-    latest = known.samples[-1].at if known.samples else 0.0
+    latest = min(known.samples[-1].at, known.read_at) if known.samples else 0.0
     return max(latest, known.read_at - LATE_SECONDS) - OVERLAP_SECONDS
 
 
 def remembered(
-    memory: Memory, read: Mapping[str, PodSignals], pods: Collection[str], window_seconds: int, now: float
+    memory: Memory,
+    read: Mapping[str, PodSignals],
+    pods: Collection[str],
+    window_seconds: int,
+    now: float,
+    asked: Collection[str] | None = None,
 ) -> dict[str, PodMemory]:
-    """Return the memory after a reading of all the pods.
+    """Return the memory after a reading of those pods that were asked about; None: of all of them.
 
-    Pods that are not among them are remembered as long as their samples are young enough: their requests still show
+    Pods that are not among ``pods`` are remembered as long as their samples are young enough: their requests still show
     how long requests are.
     """
     oldest = now - window_seconds - SPARE_SECONDS
     kept = _departed(memory, pods, oldest)
     for pod in pods:
-        before = memory[pod].samples if pod in memory else ()
-        merged = _merged(before, read[pod].samples if pod in read else (), now)
-        kept[pod] = PodMemory(_thinned([each for each in merged if each.at >= oldest], now - WHOLE_SECONDS), now)
+        before = memory.get(pod)
+        if before is not None and asked is not None and pod not in asked:
+            kept[pod] = before
+            continue
+        merged = _merged(before.samples if before else (), read[pod].samples if pod in read else (), now)
+        samples = _thinned([each for each in merged if each.at >= oldest], now - WHOLE_SECONDS)
+        kept[pod] = PodMemory.of(pod, samples, now, before)
     return kept
 
 
@@ -99,14 +160,16 @@ def _departed(memory: Memory, pods: Collection[str], oldest: float) -> dict[str,
     for pod in memory.keys() - set(pods):
         young = tuple(each for each in memory[pod].samples if each.at >= oldest)
         if young:
-            gone[pod] = PodMemory(young, memory[pod].read_at)
+            known = memory[pod]
+            is_same = len(young) == len(known.samples)
+            gone[pod] = known if is_same else replace(known, samples=young, signals=PodSignals(pod, settled(young)))
     latest = sorted(gone, key=lambda pod: gone[pod].samples[-1].at, reverse=True)
     return {pod: gone[pod] for pod in latest[: max(MOST_DEPARTED, len(pods))]}
 
 
 def signals_of(memory: Memory) -> dict[str, PodSignals]:
     """Return the remembered samples of each pod that has any. A lone impossible number is left out."""
-    return {pod: PodSignals(pod, settled(known.samples)) for pod, known in memory.items() if known.samples}
+    return {pod: known.signals for pod, known in memory.items() if known.samples}
 
 
 def _merged(before: Sequence[EngineSample], read: Sequence[EngineSample], now: float) -> list[EngineSample]:

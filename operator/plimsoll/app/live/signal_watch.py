@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from plimsoll.adapters.garbage import collecting_later
 from plimsoll.adapters.prometheus.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
-from plimsoll.adapters.prometheus.readings import PastReader, QueueReader, SignalReader
+from plimsoll.adapters.prometheus.readings import Asked, PastReader, QueueReader, SignalReader
 from plimsoll.app.live.gpu_watch import GpuWatch
 from plimsoll.app.live.quiet_watch import QuietWatch
-from plimsoll.app.live.sample_memory import Memory, SampleQuery, questions, remembered, signals_of
+from plimsoll.app.live.sample_memory import (
+    LATE_SECONDS,
+    Memory,
+    SampleQuery,
+    next_due,
+    questions,
+    remembered,
+    signals_of,
+)
 from plimsoll.app.live.season_watch import SeasonWatch
 from plimsoll.app.live.wanted import WantedSamples
 from plimsoll.app.settings import Settings
@@ -29,14 +41,29 @@ READING_DEADLINE_SECONDS = 10.0
 """The time limit of one reading, whatever the server does; twice the adapter's own timeout."""
 
 READERS = 4
-"""Objects read at the same time: a hanging server delays a quarter as long, and a working one is not overloaded."""
+"""Readings at the same time: a hanging server delays a quarter as long, and a working one is not overloaded."""
 
-PER_NAMESPACE = 2
-"""Of them those of one namespace. An answer of the largest size takes some 70 MiB while it is read."""
+FAILING = 2
+"""Of them those of objects that failed alone. An answer of the largest size takes some 70 MiB while it is read."""
+
+MOST_PODS = 64
+"""Pods of one reading: as many as one query asks about."""
+
+MOST_SERIES = 4096
+"""Series of one reading: 64 pods have some 1,600. What an object had last time counts."""
 
 REST = 2.0
 """How many times the CPU time of its last readings a namespace is not read again: it takes a third of a core at most. A
-thousand pods of one engine each take 0.8 s, which is less than the usual pause allows."""
+thousand pods of one engine each take 0.3 s, which is less than the usual pause allows."""
+
+LONG_REST = 10.0
+"""How many times as long as it took an object is not read again that fails alone: one that hangs for 5 s, 50 s."""
+
+LOOKS = 5
+"""How often new samples are looked for in one pause: each second of five. They come at any time."""
+
+DAYS_PAUSE_SECONDS = 0.25
+"""The least time between two questions about the days before. Nothing waits for them."""
 
 T = TypeVar("T")
 
@@ -54,8 +81,66 @@ def reader_of(settings: Settings) -> PrometheusSignals | PodScrape | None:
 
 
 @dataclass(slots=True)
+class _Pace:
+    """When an object is read again (monotonic clock), and the series that it had.
+
+    It ``is_apart`` if it is read alone, because it failed among others, and ``is_failing`` if it failed alone, too.
+    """
+
+    due: float = -math.inf
+    series: int = 0
+    is_apart: bool = False
+    is_failing: bool = False
+
+
+class _Question(NamedTuple):
+    """What is read of one object now."""
+
+    key: ObjectKey
+    what: WantedSamples
+    asked: list[SampleQuery]
+    pace: _Pace
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What is the same for all that are read together: the engine's names, and about how far back is read."""
+        alone = self.key if self.pace.is_apart else None
+        return id(self.what.metrics), max((each.window_seconds for each in self.asked), default=0) > LATE_SECONDS, alone
+
+    @property
+    def pods(self) -> int:
+        """The pods that are asked about; one for an object without pods, whose gateway may have a queue."""
+        return max(1, sum(len(each.pods) for each in self.asked))
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Who may read now. One object of a namespace is read alone at a time, and few of those that failed alone."""
+
+    all: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
+    failing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FAILING))
+    alone: defaultdict[str, asyncio.Semaphore] = field(
+        default_factory=lambda: defaultdict(lambda: asyncio.Semaphore(1))
+    )
+
+    def of(self, question: _Question) -> AbstractAsyncContextManager[object]:
+        """Return what a reading waits for before it waits for a reader."""
+        if question.pace.is_failing:
+            return self.failing
+        return self.alone[question.key.namespace] if question.pace.is_apart else nullcontext()
+
+
+Answers = Mapping[ObjectKey, tuple[Reading | None, Memory]]
+"""The reading of each object, and its new memory."""
+
+
+@dataclass(slots=True)
 class LiveSignals:
-    """The latest reading of every object. ``reader`` is None if nothing can be read."""
+    """The latest reading of every object. ``reader`` is None if nothing can be read.
+
+    Objects whose pods have new samples are read together, whatever their namespaces are. One that fails among others is
+    read alone until it answers, so that it costs the others nothing.
+    """
 
     reader: SignalReader | None
     on_change: Callable[[], None]
@@ -67,6 +152,8 @@ class LiveSignals:
     quiets: QuietWatch = field(default_factory=QuietWatch)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "signals"))
     days_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "days-before"))
+    _paces: dict[ObjectKey, _Pace] = field(default_factory=dict)
+    _rests: dict[str, float] = field(default_factory=dict)
 
     def reading(self, key: ObjectKey) -> Reading | None:
         """The latest reading; UNAVAILABLE if no Prometheus is configured. None: nothing has been read yet."""
@@ -84,33 +171,59 @@ class LiveSignals:
                 tasks.create_task(self._look_back_on(self.reader, pause_seconds))
 
     async def _read_on(self, reader: SignalReader, pause_seconds: float) -> None:
-        """Read each namespace in rounds of its own, so that one whose answers are slow or large delays no other."""
-        turn, due = asyncio.Semaphore(READERS), dict[str, float]()
-        rounds = dict[str, asyncio.Task[float]]()
+        """Read what is due, in groups. Those whose answers are slow or large delay no other.
+
+        New samples are looked for several times in a pause, and a pass is asked for once in it.
+        """
+        turns, look, told, is_new = _Turns(), pause_seconds / LOOKS, -math.inf, False
+        rounds = dict[asyncio.Task[None], list[ObjectKey]]()
         async with asyncio.TaskGroup() as tasks:
             while True:  # in separate threads: a hanging server blocks no other work
                 started = time.monotonic()
                 self._forget()
-                for namespace, wanted in self._by_namespace().items():
-                    if namespace not in rounds and due.get(namespace, 0.0) <= started:
-                        rounds[namespace] = tasks.create_task(self._read_all(reader, wanted, turn))
+                busy = {key for keys in rounds.values() for key in keys}
+                for group in self._groups(reader, busy, started):
+                    task = tasks.create_task(self._read(reader, group, turns))
+                    rounds[task] = [each.key for each in group]
                 if rounds:
-                    await asyncio.wait(rounds.values(), timeout=pause_seconds)
-                ended = {
-                    namespace: rounds.pop(namespace).result() for namespace in list(rounds) if rounds[namespace].done()
-                }
-                if ended:
-                    now = time.monotonic()
-                    due = {each: at for each, at in due.items() if at > now}
-                    due |= {namespace: now + REST * spent for namespace, spent in ended.items()}
+                    await asyncio.wait(rounds, timeout=look)
+                ended = [task for task in rounds if task.done()]
+                for task in ended:
+                    del rounds[task]
+                is_new = is_new or bool(ended)
+                if is_new and started >= told + pause_seconds:
+                    told, is_new = started, False
                     self.on_change()
-                await asyncio.sleep(max(0.1, pause_seconds - (time.monotonic() - started)))
+                await asyncio.sleep(max(0.1, look - (time.monotonic() - started)))
 
-    def _by_namespace(self) -> dict[str, dict[ObjectKey, WantedSamples]]:
-        found: dict[str, dict[ObjectKey, WantedSamples]] = {}
-        for key, what in self.wanted.items():
-            found.setdefault(key.namespace, {})[key] = what
-        return found
+    def _groups(self, reader: SignalReader, busy: Collection[ObjectKey], clock: float) -> Iterator[list[_Question]]:
+        """Yield the objects that are due, in groups that are read together."""
+        due = (self._question(reader, key, what) for key, what in self.wanted.items() if self._is_due(key, what, clock))
+        kinds = dict[tuple[object, ...], list[_Question]]()
+        for each in sorted((each for each in due if each.key not in busy), key=lambda each: each.key):
+            kinds.setdefault(each.kind, []).append(each)
+        for some in kinds.values():
+            group, pods, series = list[_Question](), 0, 0
+            for each in some:
+                if group and (pods + each.pods > MOST_PODS or series + each.pace.series > MOST_SERIES):
+                    yield group
+                    group, pods, series = [], 0, 0
+                group.append(each)
+                pods, series = pods + each.pods, series + each.pace.series
+            yield group
+
+    def _is_due(self, key: ObjectKey, what: WantedSamples, clock: float) -> bool:
+        """Whether an object has something new to read: a sample, or a pod. A namespace that rests has nothing."""
+        pace, memory = self._paces.get(key), self.memories.get(key, {})
+        is_new = pace is None or (not pace.is_apart and any(pod not in memory for pod in what.pods))
+        return clock >= self._rests.get(key.namespace, -math.inf) and (is_new or pace is None or clock >= pace.due)
+
+    def _question(self, reader: SignalReader, key: ObjectKey, what: WantedSamples) -> _Question:
+        pace = self._paces.get(key, _Pace())
+        asked = [SampleQuery(what.pods, what.window_seconds)]
+        if reader.has_past:
+            asked = questions(self.memories.get(key, {}), what.pods, what.window_seconds, time.time())
+        return _Question(key, what, asked, pace)
 
     async def _look_back_on(self, reader: PastReader, pause_seconds: float) -> None:
         while True:
@@ -131,61 +244,107 @@ class LiveSignals:
         known = await asyncio.get_running_loop().run_in_executor(self.days_thread, work)
         if key in self.wanted:
             self.seasons.keep(key, known, now)
+        await asyncio.sleep(DAYS_PAUSE_SECONDS)
 
     def _forget(self) -> None:
-        for known in (self.readings, self.memories, self.gpus.answers, self.seasons.known, self.quiets.known):
+        kept = (self.readings, self.memories, self.gpus.answers, self.seasons.known, self.quiets.known, self._paces)
+        for known in kept:
             for key in [key for key in known if key not in self.wanted]:
                 del known[key]
+        self._rests = {namespace: at for namespace, at in self._rests.items() if at > time.monotonic()}
 
-    async def _read_all(
-        self, reader: SignalReader, wanted: Mapping[ObjectKey, WantedSamples], turn: asyncio.Semaphore
-    ) -> float:
-        """Read the objects of one namespace. Return the CPU time that it took, in seconds."""
-        own_turn, spent = asyncio.Semaphore(PER_NAMESPACE), list[float]()
+    async def _read(self, reader: SignalReader, group: Sequence[_Question], turns: _Turns) -> None:
+        """Read a group, and keep what was found and when to read again."""
+        async with turns.of(group[0]), turns.all:
+            began, spent, now = time.monotonic(), list[float](), time.time()
+            find = partial(_timed, partial(self._found, reader, group, now), spent)
+            try:
+                work = asyncio.get_running_loop().run_in_executor(self.threads, find)
+                answers: Answers = await asyncio.wait_for(work, READING_DEADLINE_SECONDS)
+            except TimeoutError:
+                answers = self._failed(group, "Prometheus did not answer in time")
+            except Exception as error:  # a reading must never end the loop: an unknown answer counts as none
+                logger.exception("reading signals of %s failed", ", ".join(str(each.key) for each in group))
+                answers = self._failed(group, f"{type(error).__name__}: {error}")
+        self._keep(reader, {key: found for key, found in answers.items() if key in self.wanted}, began, now)
+        self._let_rest(answers, sum(spent))
 
-        async def update(key: ObjectKey, what: WantedSamples) -> None:
-            async with own_turn, turn:
-                reading = await self._read(reader, key, what, spent)
-                if reading is not None and key in self.wanted:
-                    self.readings[key] = reading
+    def _failed(self, group: Sequence[_Question], error: str) -> Answers:
+        failure = Reading(state=SignalState.UNAVAILABLE, error=error, is_shared=len(group) > 1)
+        return {each.key: (failure, self.memories.get(each.key, {})) for each in group}
 
-        await asyncio.gather(*(update(key, what) for key, what in wanted.items()))
-        return sum(spent)
+    def _keep(self, reader: SignalReader, answers: Answers, began: float, now: float) -> None:
+        """Keep readings. A failure that may be another's counts once the object was read alone."""
+        clock = time.monotonic()
+        for key, (reading, memory) in answers.items():
+            pace = self._paces.setdefault(key, _Pace())
+            is_good = reading is None or reading.state is SignalState.FRESH
+            if reading is not None and not (reading.is_shared and key in self.readings):
+                self.readings[key] = reading
+            self.memories[key] = memory
+            pace.due = clock
+            if is_good and reader.has_past:
+                pace.due += next_due(memory, self.wanted[key].pods, now) - time.time()
+            elif not is_good and pace.is_apart:
+                pace.due += LONG_REST * (clock - began)
+            pace.series = reading.series if reading is not None and is_good else pace.series
+            others = (each for other, (each, _) in answers.items() if other != key)
+            pace.is_failing = not is_good and pace.is_apart
+            pace.is_apart = not is_good and (pace.is_apart or _is_cause(reading, others))
 
-    async def _read(
-        self, reader: SignalReader, key: ObjectKey, what: WantedSamples, spent: list[float]
-    ) -> Reading | None:
-        before = self.memories.get(key, {})
-        find = partial(self._found, reader, key, what, before, time.time())
-        work = asyncio.get_running_loop().run_in_executor(self.threads, partial(_timed, find, spent))
-        try:
-            reading, self.memories[key] = await asyncio.wait_for(work, READING_DEADLINE_SECONDS)
-        except TimeoutError:
-            return Reading(state=SignalState.UNAVAILABLE, error="Prometheus did not answer in time")
-        except Exception as error:  # a reading must never end the loop: an unknown answer counts as none
-            logger.exception("reading signals of %s failed", key)
-            return Reading(state=SignalState.UNAVAILABLE, error=f"{type(error).__name__}: {error}")
-        return reading
+    def _let_rest(self, answers: Answers, spent: float) -> None:
+        """Let each namespace rest for its part of the CPU seconds, which is that of its series."""
+        series = Counter[str]()
+        for key, (reading, _) in answers.items():
+            series[key.namespace] += 1 + (0 if reading is None else reading.series)
+        for namespace, own in series.items():
+            rest = REST * spent * own / series.total()
+            self._rests[namespace] = max(time.monotonic(), self._rests.get(namespace, -math.inf)) + rest
 
-    def _found(
-        self, reader: SignalReader, key: ObjectKey, what: WantedSamples, before: Memory, now: float
-    ) -> tuple[Reading | None, Memory]:
-        reading, memory = _continued(reader, key.namespace, what, before, now)
-        if reading is None or reading.state is not SignalState.FRESH:
-            return reading, memory
-        gpus = _tried(partial(self.gpus.activity, reader, key, what.pods, now), f"the activity of GPUs of {key}")
-        outlook = self.seasons.outlook(key, what.days)
-        ask = partial(self.quiets.before, reader, key, what, now, reading.clock_skew_seconds)
-        quiet = _tried(ask, f"the time before of {key}")
-        found = replace(reading, gpus=gpus, season=outlook.season, season_error=outlook.error, quiet_before=quiet)
-        return found, memory
+    def _found(self, reader: SignalReader, group: Sequence[_Question], now: float) -> Answers:
+        """Read a group. Called in a thread."""
+        read = _continued(reader, group, self.memories, now)
+        good = {key: what for key, what, *_ in group if _is_fresh(read[key][0])}
+        pools = {
+            key: ObjectKey(key.namespace, what.inference_pool) for key, what in good.items() if what.inference_pool
+        }
+        queues = _queues(reader, set(pools.values()), now) if pools else {}
+        ask = partial(self.gpus.activities, reader, {key: what.pods for key, what in good.items()}, now)
+        gpus = _tried(ask, "the activity of GPUs") or {}
+        found = dict[ObjectKey, tuple[Reading | None, Memory]]()
+        for key, (reading, memory) in read.items():
+            found[key] = reading, memory
+            if reading is None or key not in good:
+                continue
+            outlook = self.seasons.outlook(key, good[key].days)
+            before = partial(self.quiets.before, reader, key, good[key], now, reading.clock_skew_seconds)
+            whole = replace(
+                reading,
+                gpus=gpus.get(key),
+                gateway=queues.get(pools[key]) if key in pools else None,
+                season=outlook.season,
+                season_error=outlook.error,
+                quiet_before=_tried(before, f"the time before of {key}"),
+            )
+            found[key] = whole, memory
+        return found
+
+
+def _is_fresh(reading: Reading | None) -> bool:
+    return reading is not None and reading.state is SignalState.FRESH
+
+
+def _is_cause(reading: Reading | None, others: Iterable[Reading | None]) -> bool:
+    """Whether an object that failed may be the cause: nobody knows who was, or others of its group did not fail."""
+    return reading is not None and (reading.is_shared or any(_is_fresh(other) for other in others))
 
 
 def _timed(work: Callable[[], T], spent: list[float]) -> T:
     """Do a piece of work, and add its CPU time in seconds to ``spent``, however it ends."""
     began = time.thread_time()
     try:
-        return work()
+        with collecting_later():
+            return work()
     finally:
         spent.append(time.thread_time() - began)
 
@@ -200,27 +359,42 @@ def _tried(read: Callable[[], T], what: str) -> T | None:
 
 
 def _continued(
-    reader: SignalReader, namespace: str, what: WantedSamples, before: Memory, now: float
+    reader: SignalReader, group: Sequence[_Question], memories: Mapping[ObjectKey, Memory], now: float
+) -> dict[ObjectKey, tuple[Reading | None, Memory]]:
+    """Read what is new. Return it with what is remembered, and the new memories; no answer changes no memory."""
+    metrics = group[0].what.metrics
+    parts = [(each, query) for each in group for query in each.asked]
+    read = dict[ObjectKey, list[Reading | None]]()
+    for is_long in (True, False):
+        some = [part for part in parts if (part[1].window_seconds > LATE_SECONDS) is is_long]
+        asked = [
+            Asked(each.key.namespace, each.what.addresses_of(query.pods), query.window_seconds) for each, query in some
+        ]
+        for (each, _), reading in zip(some, reader.read_all(asked, metrics, now=now) if asked else (), strict=True):
+            read.setdefault(each.key, []).append(reading)
+    return {
+        each.key: _together(each, read.get(each.key, [Reading()]), memories.get(each.key, {}), now) for each in group
+    }
+
+
+def _together(
+    question: _Question, readings: Sequence[Reading | None], memory: Memory, now: float
 ) -> tuple[Reading | None, Memory]:
-    """Read what is new. Return it with what is remembered, and the new memory; no answer changes no memory."""
-    found: dict[str, PodSignals] = {}
-    skew = 0.0
-    whole = [SampleQuery(what.pods, what.window_seconds)]
-    for asked in questions(before, what.pods, what.window_seconds, now) if reader.has_past else whole:
-        pods = {pod: what.addresses.get(pod, "") for pod in asked.pods}
-        read = reader.read(namespace, pods, window_seconds=asked.window_seconds, now=now, metrics=what.metrics)
-        if read is None or read.state is not SignalState.FRESH:
-            return read, before
-        found.update(read.pods)
-        skew = read.clock_skew_seconds
-    memory = remembered(before, found, what.pods, what.window_seconds, now)
-    queue = _queue(reader, namespace, what.inference_pool, now) if what.inference_pool else None
-    return Reading(signals_of(memory), clock_skew_seconds=skew, gateway=queue), memory
+    """Return the reading of one object from those of its pods, and its new memory."""
+    pods, series, skew = dict[str, PodSignals](), 0, 0.0
+    for each in readings:
+        if each is None or each.state is not SignalState.FRESH:
+            return each, memory
+        pods |= each.pods
+        series, skew = series + each.series, each.clock_skew_seconds
+    asked = {pod for query in question.asked for pod in query.pods}
+    memory = remembered(memory, pods, question.what.pods, question.what.window_seconds, now, asked)
+    return Reading(signals_of(memory), clock_skew_seconds=skew, series=series), memory
 
 
-def _queue(reader: SignalReader, namespace: str, pool: str, now: float) -> GatewayQueue:
-    """Return the queue of the gateway. Its failure is no failure of the engines' signals."""
+def _queues(reader: SignalReader, pools: Collection[ObjectKey], now: float) -> Mapping[ObjectKey, GatewayQueue]:
+    """Return the queues of gateways. Their failure is no failure of the engines' signals."""
     if isinstance(reader, QueueReader):
-        return reader.read_queue(namespace, pool, now=now)
+        return reader.read_queues(pools, now=now)
     error = "the queue is read from a Prometheus, and none is configured."
-    return GatewayQueue(SignalState.UNAVAILABLE, error=error)
+    return dict.fromkeys(pools, GatewayQueue(SignalState.UNAVAILABLE, error=error))

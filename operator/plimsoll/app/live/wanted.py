@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from plimsoll.api.v1alpha1 import RebalancingMode
@@ -40,6 +40,10 @@ class WantedSamples:
     inference_pool: str = ""
     days: DaysWanted | None = None
     idle_seconds: float | None = None
+
+    def addresses_of(self, pods: Iterable[str]) -> dict[str, str]:
+        """Return the IP address of each of these pods; empty if it has none yet."""
+        return {pod: self.addresses.get(pod, "") for pod in pods}
 
 
 def wanted_signals(deployment: Deployment) -> WantedSamples:

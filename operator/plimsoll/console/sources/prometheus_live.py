@@ -6,7 +6,6 @@ pods of these namespaces are left out. Nothing of a browser's request gets into 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -273,8 +272,8 @@ class _Question(NamedTuple):
     def _ask(self, path: str, form: dict[str, str]) -> Any:
         try:
             response = self.session.get(f"{self.url}/api/v1/{path}", params=form)
-            return json.loads(response.content)["data"]["result"]
-        except (KeyError, TypeError, ValueError) as error:
+            return response.json()["data"]["result"]
+        except (KeyError, TypeError) as error:
             raise SourceUnavailable("Prometheus answered without a result") from error
         except requests.RequestException as error:
             raise unreachable("Prometheus", error) from error

@@ -47,7 +47,7 @@ class Quiet:
 
 def quiet_of(known: Sequence[Track]) -> Quiet | None:
     """Return when the pods saw their last request; None if one of them does not say, or there is no pod."""
-    each = [_quiet(track) for track in known]
+    each = [track.once(_quiet) for track in known]
     seen = [one for one in each if one is not None]
     return None if not each or len(seen) < len(each) else together(seen)
 
@@ -64,20 +64,26 @@ def together(each: Sequence[Quiet]) -> Quiet:
 
 def _quiet(track: Track) -> Quiet | None:
     """Return the same for one pod. A counter that fell began again at zero, and what was before it is unknown."""
-    first = track.samples[0]
+    first, newest_first = track.samples[0], [*pairwise(track.samples)][::-1]
     if not _says(track.newest):
         return None
-    last, hole = (first.at if _is_busy(first) else None), None
-    for before, after in pairwise(track.samples):
-        if after.at - before.at > LONGEST_HOLE_SECONDS or not (_says(before) and _says(after)):
-            hole = after.at
-        if _is_busy(after) or any(_differs(read(before), read(after)) for read in _COUNTERS):
-            last = after.at
-    return Quiet(first.at, track.newest.at, last, hole)
+    served = (after.at for before, after in newest_first if _is_busy(after) or _has_served(before, after))
+    holes = (after.at for before, after in newest_first if _is_hole(before, after))
+    last = next(served, first.at if _is_busy(first) else None)
+    return Quiet(first.at, track.newest.at, last, next(holes, None))
+
+
+def _is_hole(before: EngineSample, after: EngineSample) -> bool:
+    return after.at - before.at > LONGEST_HOLE_SECONDS or not (_says(before) and _says(after))
+
+
+def _has_served(before: EngineSample, after: EngineSample) -> bool:
+    return any(_differs(read(before), read(after)) for read in _COUNTERS)
 
 
 def _says(sample: EngineSample) -> bool:
-    return sample.running is not None and any(read(sample) is not None for read in _COUNTERS[:2])
+    known = sample.first_tokens_total is not None or sample.prompt_tokens_total is not None
+    return known and sample.running is not None
 
 
 def _is_busy(sample: EngineSample) -> bool:

@@ -126,10 +126,10 @@ def summarize(
     if not available:
         states = tuple(PodState(pod, SignalState.UNAVAILABLE) for pod in expected)
         return LoadSummary(SignalState.UNAVAILABLE, states, gateway=gateway)
-    since, read = ready_since or {}, {signals.pod: signals.samples for signals in pods}
-    judged = [_Judged.of(pod, read.get(pod, ()), since.get(pod), now) for pod in expected]
+    since, read = ready_since or {}, {signals.pod: signals for signals in pods}
+    judged = [_Judged.of(read.get(pod) or PodSignals(pod), since.get(pod), now) for pod in expected]
     known = [each.track for each in judged if each.state.state is SignalState.FRESH and each.track is not None]
-    departed = [_Judged.of(pod, read[pod], None, now).track for pod in sorted(read.keys() - set(expected))]
+    departed = [_Judged.of(read[pod], None, now).track for pod in sorted(read.keys() - set(expected))]
     period = _period(known)
     recent = max(LEAST_RECENT_SECONDS, 2 * (period or USUAL_PERIOD_SECONDS))
     queue = gateway or GatewayQueue()
@@ -170,20 +170,58 @@ class _Judged:
     capacity: int | None = None
 
     @staticmethod
-    def of(pod: str, samples: Sequence[EngineSample], ready_since: float | None, now: float) -> _Judged:
-        mine = sorted((each for each in samples if ready_since is None or not each.at < ready_since), key=_moment)
-        if mine and not any(is_possible(each, now) for each in mine[-ERRORS_IN_A_ROW:]):
-            return _Judged(PodState(pod, SignalState.INVALID, _age(mine, now)))
-        usable = list({each.at: each for each in mine if is_usable(each, now)}.values())  # the last one of a moment
-        if not usable:
-            return _Judged(PodState(pod, SignalState.MISSING, _age(mine, now)))
-        track, age = Track(pod, usable, ready_since), max(0.0, now - usable[-1].at)
-        oldest = max(OLDEST_SAMPLE_SECONDS, MISSED_SCRAPES * (_period([track]) or USUAL_PERIOD_SECONDS))
-        if age > oldest:
+    def of(signals: PodSignals, ready_since: float | None, now: float) -> _Judged:
+        found, pod = _Found.of(signals, ready_since, now), signals.pod
+        if found.is_invalid or found.track is None:
+            state = SignalState.INVALID if found.is_invalid else SignalState.MISSING
+            return _Judged(PodState(pod, state, None if found.newest_at is None else max(0.0, now - found.newest_at)))
+        age = max(0.0, now - found.track.newest.at)
+        if age > max(OLDEST_SAMPLE_SECONDS, MISSED_SCRAPES * (found.period or USUAL_PERIOD_SECONDS)):
             return _Judged(PodState(pod, SignalState.STALE, age))
-        is_cold = len(usable) == 1 and not track.is_new
-        state = PodState(pod, SignalState.COLD if is_cold else SignalState.FRESH, age)
-        return _Judged(state, track, _capacity(usable))
+        is_cold = len(found.track.samples) == 1 and not found.track.is_new
+        state = SignalState.COLD if is_cold else SignalState.FRESH
+        return _Judged(PodState(pod, state, age), found.track, found.capacity)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the samples of one pod show, whatever the time is, once none of them is from the future.
+
+    ``newest_at`` is None if there is no sample, or its time is no number. ``latest`` is the latest time of all.
+    """
+
+    latest: float
+    newest_at: float | None = None
+    is_invalid: bool = False
+    track: Track | None = None
+    period: float | None = None
+    capacity: int | None = None
+
+    @staticmethod
+    def of(signals: PodSignals, ready_since: float | None, now: float) -> _Found:
+        """Return what is known of the same samples and readiness, or look through them."""
+        known: _Found | None = signals.known.get(ready_since)
+        if known is None or known.latest > now + CLOCK_TOLERANCE_SECONDS:
+            known = _Found._read(signals, ready_since, now)
+            signals.known.clear()
+            if known.latest <= now + CLOCK_TOLERANCE_SECONDS:
+                signals.known[ready_since] = known
+        return known
+
+    @staticmethod
+    def _read(signals: PodSignals, ready_since: float | None, now: float) -> _Found:
+        mine = sorted(
+            (each for each in signals.samples if ready_since is None or not each.at < ready_since), key=_moment
+        )
+        latest = max((each.at for each in mine if math.isfinite(each.at)), default=-math.inf)
+        newest_at = mine[-1].at if mine and math.isfinite(mine[-1].at) else None
+        usable = list({each.at: each for each in mine if is_usable(each, now)}.values())  # the last one of a moment
+        if mine and not any(is_possible(each, now) for each in mine[-ERRORS_IN_A_ROW:]):
+            return _Found(latest, newest_at, is_invalid=True)
+        if not usable:
+            return _Found(latest, newest_at)
+        track = Track(signals.pod, usable, ready_since)
+        return _Found(latest, newest_at, track=track, period=_period([track]), capacity=_capacity(usable))
 
 
 def _moment(sample: EngineSample) -> float:
@@ -198,21 +236,16 @@ def is_usable(sample: EngineSample, now: float) -> bool:
 
 def is_possible(sample: EngineSample, now: float) -> bool:
     """Whether all numbers of a sample can be. A lone impossible one is left out when the sample is read."""
-    for count in _COUNTS_OF(sample):  # a loop, because this is asked of every sample in every turn
-        if count is not None and not 0 <= count <= LARGEST_COUNT:
-            return False
+    counts = [count for count in _COUNTS_OF(sample) if count is not None]
     return (
-        math.isfinite(sample.at)
+        math.isfinite(
+            sample.at + sum(counts)
+        )  # one NaN makes the sum NaN, and the least and the largest are no measure
+        and 0 <= min(counts, default=0) <= max(counts, default=0) <= LARGEST_COUNT
         and sample.at <= now + CLOCK_TOLERANCE_SECONDS
         and (sample.kv_usage is None or sample.kv_usage <= 1)
         and (sample.kv_capacity_tokens is None or 0 < sample.kv_capacity_tokens <= LARGEST_COUNT)
     )
-
-
-def _age(samples: Sequence[EngineSample], now: float) -> float | None:
-    if not samples or not math.isfinite(samples[-1].at):
-        return None
-    return max(0.0, now - samples[-1].at)
 
 
 def _capacity(samples: Sequence[EngineSample]) -> int | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from plimsoll.domain.public_words import Numbers
 
@@ -90,10 +91,15 @@ BY_RANK = ("rank_usages", "rank_queues")
 
 @dataclass(frozen=True, slots=True)
 class PodSignals:
-    """The samples of one pod, in any order."""
+    """The samples of one pod, in any order.
+
+    ``known`` keeps what was found from them, by what else it was found from. A pod that has nothing new is not looked
+    through again in the next turn.
+    """
 
     pod: str
     samples: tuple[EngineSample, ...] = ()
+    known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

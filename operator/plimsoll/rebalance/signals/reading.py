@@ -21,7 +21,9 @@ class Reading:
     pods' GPUs are, if the source knows it. ``gateway`` is the queue of the deployment's gateway; None if it names
     none. ``season`` is the usual course of the arrivals, if the source knows the days before, and ``season_error``
     is why it does not; empty if nothing is wrong, or nobody asked. ``quiet_before`` is
-    when a request came last before this process began, if the source shows it and somebody asked.
+    when a request came last before this process began, if the source shows it and somebody asked. ``series`` is how
+    many series were read for it. ``is_shared`` says of a failure that another object may be its cause, which was asked
+    about by the same query.
     """
 
     pods: Mapping[str, PodSignals] = field(default_factory=dict)
@@ -33,6 +35,8 @@ class Reading:
     season: Season | None = None
     quiet_before: Quiet | None = None
     season_error: str = ""
+    series: int = field(default=0, compare=False, repr=False)
+    is_shared: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

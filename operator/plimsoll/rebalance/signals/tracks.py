@@ -9,9 +9,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from operator import attrgetter
+from operator import attrgetter, le
+from typing import Any, TypeVar
 
 from plimsoll.rebalance.signals.metrics import EngineSample
+
+T = TypeVar("T")
 
 Read = Callable[[EngineSample], float | None]
 """One figure of a sample."""
@@ -29,11 +32,11 @@ class TimeSeries:
 
     def at(self, moment: float) -> float:
         """Return the value at a moment; before and after the line, its first and its last value."""
+        if moment >= self.times[-1]:
+            return self.values[-1]
         right = bisect_right(self.times, moment)
         if right == 0:
             return self.values[0]
-        if right == len(self.times):
-            return self.values[-1]
         before, after = self.times[right - 1], self.times[right]
         step = self.values[right] - self.values[right - 1]
         return self.values[right - 1] + step * (moment - before) / (after - before)
@@ -49,6 +52,14 @@ class Track:
     _lines: dict[tuple[Read, bool], TimeSeries | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _found: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def once(self, find: Callable[[Track], T]) -> T:
+        """Return what a function finds in this track. It looks once."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        found: T = self._found[find]
+        return found
 
     @property
     def newest(self) -> EngineSample:
@@ -85,15 +96,16 @@ class Track:
         known = [(sample.at, value) for sample in self.samples if (value := read(sample)) is not None]
         if not known:
             return None
-        if self.is_new and self.begins_at < known[0][0]:
-            known.insert(0, (self.begins_at, 0.0))
-        times = [at for at, _ in known]
-        values = [value for _, value in known]
+        times, values = [at for at, _ in known], [value for _, value in known]
+        if self.is_new and self.begins_at < times[0]:
+            times, values = [self.begins_at, *times], [0.0, *values]
         return TimeSeries(times, _without_resets(values) if is_counter else values)
 
 
-def _without_resets(values: Sequence[float]) -> list[float]:
-    """Return the growth since the first value, as Prometheus' ``increase`` counts it."""
+def _without_resets(values: Sequence[float]) -> Sequence[float]:
+    """Return values that grow as Prometheus' ``increase`` counts it."""
+    if all(map(le, values, values[1:])):
+        return values
     totals = [0.0]
     for earlier, later in pairwise(values):
         totals.append(totals[-1] + (later - earlier if later >= earlier else later))

@@ -205,6 +205,8 @@ def _load_of(track: Track, recent_seconds: float) -> PodLoad:
 def _means(track: Track, read: Callable[[EngineSample], tuple[float, ...]], seconds: float) -> tuple[float, ...]:
     """Return the mean figure of each rank over that time: one long request may fill a rank for a moment."""
     ranks, begin = len(read(track.newest)), track.newest.at - seconds
+    if not ranks:
+        return ()
     found = [read(each) for each in track.samples if each.at >= begin and len(read(each)) == ranks]
     return tuple(fmean(by_time) for by_time in zip(*found, strict=True))
 
