@@ -137,9 +137,10 @@ def _pods(
     key, value = pool.target.selector
     fitting = [body for body in store.all(NODES) if body["metadata"]["labels"].get(key) == value]
     for index in range(existing, pool.replicas):
-        node = next(
-            name for body in fitting if free[name := body["metadata"]["name"]][pool.target.resource] >= pool.split.gpus
-        )
+        names = (str(body["metadata"]["name"]) for body in fitting)
+        node = next((name for name in names if free[name][pool.target.resource] >= pool.split.gpus), None)
+        if node is None:
+            return  # it waits, as it would for the scheduler
         free[node][pool.target.resource] -= pool.split.gpus
         yield _pod(case, pool, f"{workload}-7d9-{index}", node, version)
 
