@@ -164,6 +164,8 @@ OPERATORS = {
         "update placementapprovals.plimsoll.dev/status",
         "patch deployments.apps",
         "delete deployments.apps",
+        "create jobs.batch",
+        "delete jobs.batch",
         "create poddisruptionbudgets.policy",
         "patch services",
         "watch pods",
