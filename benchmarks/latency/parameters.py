@@ -62,7 +62,8 @@ FAMILY: Final[Mapping[str, Expected]] = {
 }
 """The same tables. FP8 products do not follow those of 16 bits: for 1,024 to 8,192 tokens the medians are 0.53 of the
 peak for 0.80 on H200, 0.48 for 0.81 on H100 and 0.47 for 0.70 on B200 (aiconfigurator-core 0.12.0, gemm_perf of vLLM
-0.24, matrices of 4,096 x 4,096 and more). Request: 15.6 ms, sequence: 46 us an output token in inference-sim's H100 fit.
+0.24, matrices of 4,096 x 4,096 and more). Request: 15.6 ms, sequence: 46 us an output token in inference-sim's H100
+fit.
 
 Expanded weights: the Marlin kernels of experts read 2.6 TB/s of four-bit integers on H100, 3.0 on H200, 3.6 on B200
 (aiconfigurator-core 0.12.0, moe_perf of vLLM 0.24), less than the bandwidth; joined with a read at 0.75 of it, 7.5e12
