@@ -165,7 +165,7 @@ def test_replicas_that_start_are_supply() -> None:
 
 def test_a_stuck_replica_is_no_supply() -> None:
     policy, memory = RebalancePolicy(max_replicas=20), LoopMemory(startup_seconds=100.0)
-    busy = replace(BUSY, rate=40.0)
+    busy = replace(BUSY, rate=38.0)
     wanted = found(busy, busy).replicas
     late, usual = NOW - memory.stuck_after_seconds - 1, NOW - memory.stuck_after_seconds + 1
     where = {"replicas": wanted, "policy": policy, "memory": memory}

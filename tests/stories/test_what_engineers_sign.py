@@ -17,7 +17,7 @@ LARGE = "what-engineers-sign-for-large-loads"
 
 SIGNED = [
     ("what-engineers-sign", "llama-70b-bf16", "a100-sxm-80gb-tp4", {"l40s-48gb x 8": "TPOT of 470 ms"}),
-    ("what-engineers-sign", "llama-70b-fp8", "a100-sxm-80gb-tp2", {"l4-24gb x 8": "TTFT of 17911 ms"}),
+    ("what-engineers-sign", "llama-70b-fp8", "a100-sxm-80gb-tp2", {"l4-24gb x 8": "TTFT of 17859 ms"}),
     (
         "what-engineers-sign",
         "llama-70b-awq",
