@@ -33,7 +33,7 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 ##@ Test it
 test: ## everything but the real engine: first what needs no cluster (two minutes), then cluster and browser
 	$(MAKE) --no-print-directory test-unit
-	$(MAKE) --no-print-directory test-apart
+	$(if $(WITH),nice -n 5) $(MAKE) --no-print-directory -j3 test-apart $(WITH)
 
 test-unit: $(READY) ## the fast part: no cluster, no Helm, no engine, no browser
 	$(PYTEST) -m "$(FAST)" $(AT_ONCE) $(ARGS)

@@ -8,20 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from plimsoll.domain.requests.weights import WEIGHTS_PATH
 from testbed.kubelet.images import Image, Place, Program, plain_environment
 
 _PACKAGE = Path(__file__).resolve().parents[2] / "operator"
 
 
-def weights_image(claim: Path) -> Image:
-    """Return the image whose containers find their claim in a folder."""
+def weights_image(claim: Path, mounted_at: str) -> Image:
+    """Return the image whose containers find their claim in a folder, in the place of where it is mounted."""
 
     def program(container: Mapping[str, Any], place: Place) -> Program:
-        words = [str(word).replace(WEIGHTS_PATH, str(claim)) for word in container["args"]]
+        words = [str(word).replace(mounted_at, str(claim)) for word in container["args"]]
         environment = plain_environment(container) | {"HOME": str(place.folder), "PYTHONPATH": str(_PACKAGE)}
         kept = {name: os.environ[name] for name in ("PATH",) if name in os.environ}
-        differences = [f"{WEIGHTS_PATH} is {claim}", "HOME is the pod's folder"]
+        differences = [f"{mounted_at} is {claim}", "HOME is the pod's folder"]
         return Program([sys.executable, "-P", "-m", "plimsoll", *words], kept | environment, differences)
 
     return program

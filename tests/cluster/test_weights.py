@@ -63,7 +63,7 @@ def storage(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
         "metadata": {"name": CPU_NODE, "labels": {"kubernetes.io/hostname": CPU_NODE, "kubernetes.io/os": "linux"}},
         "status": {part: {"cpu": "8", "memory": "32Gi", "pods": "110"} for part in ("capacity", "allocatable")},
     }
-    with Kubelet(control_plane, [node], {"plimsoll": weights_image(folder)}):
+    with Kubelet(control_plane, [node], {"plimsoll": weights_image(folder, WEIGHTS_PATH)}):
         yield folder
 
 

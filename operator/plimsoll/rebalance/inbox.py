@@ -270,8 +270,9 @@ def proposal_id(uid: str, generation: int, change: Change, before: Decision, aft
     """
     places, settings = _each(_place, after), _each(_settings, after)
     target = settings if places == _each(_place, before) else places
-    tokens = change.limits.step_tokens if isinstance(change, Retune) else 0
-    step = (f"step {tokens}",) if tokens else ()
+    step: tuple[str, ...] = ()
+    if isinstance(change, Retune) and change.limits.step_tokens:
+        step = (f"step {change.limits.step_tokens}",)
     words = (uid, str(generation), type(change).__name__, change.reason.value, *target, *step)
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_ID_DIGITS]
 
