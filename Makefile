@@ -6,8 +6,8 @@ BIN := .venv/bin
 RUNS := .venv/.runs
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
-# A file is one worker's alone. One worker uses one core; tests on a cluster mostly wait, so there four share a core.
-WAITING := PLIMSOLL_WORKERS_PER_CORE=4
+# A file is one worker's alone. One worker uses one core; tests on a cluster mostly wait, so there three share a core.
+WAITING := PLIMSOLL_WORKERS_PER_CORE=3
 AT_ONCE := -n auto --dist loadfile --no-loadscope-reorder
 APART := cluster or helm or gitops or browser
 ELSEWHERE := engine or live or bench or at_length
@@ -33,7 +33,7 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 ##@ Test it
 test: ## everything but the real engine: first what needs no cluster (two minutes), then cluster and browser
 	$(MAKE) --no-print-directory test-unit
-	$(if $(WITH),nice -n 5) $(MAKE) --no-print-directory -j3 test-apart $(WITH)
+	$(MAKE) --no-print-directory test-apart
 
 test-unit: $(READY) ## the fast part: no cluster, no Helm, no engine, no browser
 	$(PYTEST) -m "$(FAST)" $(AT_ONCE) $(ARGS)
@@ -126,7 +126,7 @@ check-generated: $(READY)
 	$(BIN)/python -m scripts.chart_readme --check
 
 check-mutants: $(READY)
-	nice -n 10 $(BIN)/python -m benchmarks.mutants --changed $(MUTANTS)
+	nice -n 10 $(BIN)/python -m benchmarks.mutants --changed
 
 ##@ Measure it
 law-sources: $(READY) ## what the law was read from against another vLLM release, from PyPI's wheels (ARGS="0.34.0 --record"; the newest by default)
