@@ -16,7 +16,7 @@ from benchmarks.latency.document import write_into
 from benchmarks.latency.folds import read_held_out
 from benchmarks.latency.prediction import bandwidth_floor, predict, roofline
 from benchmarks.latency.rows import ROWS, read_rows
-from benchmarks.latency.table import Column, beside, report
+from benchmarks.latency.table import Column, compared, report
 
 _UNSEEN: Final = "source held back"
 _GIVEN: Final = "the catalogue's constants"
@@ -64,7 +64,9 @@ def _with_peer(cases: Sequence[Case], columns: Sequence[Column]) -> str:
         return f"{peer.NAME} was not asked: {error}"
     ours = [each for each in columns if each.name in (_UNSEEN, _GIVEN)]
     refusals = "; ".join(f"{count} x {words}" for words, count in found.refusals.most_common())
-    return f"{beside(cases, ours, peer.NAME, found.predictions)}\nRows without an answer, by its own words: {refusals}."
+    return (
+        f"{compared(cases, ours, peer.NAME, found.predictions)}\nRows without an answer, by its own words: {refusals}."
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -52,7 +52,7 @@ def _question(case: Case) -> dict[str, Any] | None:
         return None
     ranks = split.tensor_parallel * split.data_parallel
     experts = ranks if split.expert_parallel else 1
-    told = {} if quantize is None else dict.fromkeys(("gemm_quant_mode", "moe_quant_mode"), _FORMATS.get(quantize))
+    formats = {} if quantize is None else dict.fromkeys(("gemm_quant_mode", "moe_quant_mode"), _FORMATS.get(quantize))
     return {
         "config": config,
         "system": SYSTEMS[row.gpu],
@@ -66,7 +66,7 @@ def _question(case: Case) -> dict[str, Any] | None:
         "moe_tp_size": ranks // experts,
         "moe_ep_size": experts,
         "kvcache_quant_mode": "fp8" if row.kv_precision.startswith("fp8") else None,
-        **told,
+        **formats,
     }
 
 

@@ -52,7 +52,7 @@ def _lines(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
     yield from _coverage(cases, columns)
 
 
-def beside(cases: Sequence[Case], columns: Sequence[Column], peer: str, said: Sequence[Prediction | None]) -> str:
+def compared(cases: Sequence[Case], columns: Sequence[Column], peer: str, said: Sequence[Prediction | None]) -> str:
     """Return the errors of a peer and of the columns on those rows that the peer has an answer for, as Markdown."""
     kept = [place for place, each in enumerate(said) if each is not None]
     answered = Column(peer, [each for each in said if each is not None])

@@ -1,1 +1,1 @@
-"""What it takes to read the metrics of thousands of engines from a real Prometheus, and to take their turns."""
+"""The cost of reading the metrics of thousands of engines from a real Prometheus, and of their turns."""

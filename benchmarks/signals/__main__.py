@@ -46,7 +46,7 @@ PERIOD = 15
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is measured, and what it may take: a share of a core, requests a second, and the age of any deployment."""
+    """One measurement and its limits: a share of a core, requests a second, and the age of any deployment."""
 
     name: str
     deployments: int
@@ -136,7 +136,7 @@ class Turns:
 
 @dataclass(slots=True)
 class Result:
-    """What was measured: CPU seconds, requests, and the oldest age, over so many seconds."""
+    """The result of one measurement: CPU seconds, requests, and the oldest age, over so many seconds."""
 
     seconds: float
     cpu_seconds: float

@@ -345,7 +345,7 @@ CONTAINERS = st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=4)
 
 @given(CONTAINERS, st.lists(AMOUNTS, max_size=3))
 @settings(max_examples=examples(150), deadline=None)
-def test_what_is_planned_for_a_pod_is_what_the_scheduler_counts_of_it(before: Any, beside: Any) -> None:
+def test_what_is_planned_for_a_pod_is_what_the_scheduler_counts_of_it(before: Any, others: Any) -> None:
     """The reading of other pods adds up what they request, too; it shares no code with the planner's sum."""
     template = {
         "initContainers": [
@@ -355,7 +355,7 @@ def test_what_is_planned_for_a_pod_is_what_the_scheduler_counts_of_it(before: An
         ],
         "containers": [
             {"name": f"c{at}", "image": "a", "resources": {"requests": each, "limits": each}}
-            for at, each in enumerate(beside)
+            for at, each in enumerate(others)
         ],
     }
     wanted = asked(**template)

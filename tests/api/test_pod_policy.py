@@ -34,7 +34,7 @@ def anti(**term: Any) -> dict[str, Any]:
     return {"affinity": {"podAntiAffinity": {required: [{"topologyKey": "kubernetes.io/hostname", **term}]}}}
 
 
-def beside(**fields: Any) -> dict[str, Any]:
+def sidecar(**fields: Any) -> dict[str, Any]:
     return {"containers": [{"name": "a", "image": "b", **fields}]}
 
 
@@ -133,7 +133,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "podPolicy.secrets",
     ),
     "a Secret of a further container": (
-        beside(env=[{"name": "B", "valueFrom": {"secretKeyRef": {"name": "db", "key": "p"}}}]),
+        sidecar(env=[{"name": "B", "valueFrom": {"secretKeyRef": {"name": "db", "key": "p"}}}]),
         "spec.podTemplate.containers[0].env[0].valueFrom.secretKeyRef.name",
         "db",
         "podPolicy.secrets",

@@ -93,10 +93,10 @@ def test_a_peer_is_compared_on_the_rows_that_it_answers(
     ]
     assert questions[0]["batch_size"] == round(shared.running / shared.data_parallel)
     assert [each.get("gemm_quant_mode") for each in questions] == [None, "fp8"]
-    told = capsys.readouterr().out
-    _, _, beside = told.partition("rows that aiconfigurator answers")
-    assert re.search(r"\| all \| [^|]*\(1\) \| 100.0% / 100.0%, \+100.0% \(1\) \|", beside)
-    assert "by its own words: 1 x OOM; 1 x no system for the card." in told
+    printed = capsys.readouterr().out
+    _, _, compared = printed.partition("rows that aiconfigurator answers")
+    assert re.search(r"\| all \| [^|]*\(1\) \| 100.0% / 100.0%, \+100.0% \(1\) \|", compared)
+    assert "by its own words: 1 x OOM; 1 x no system for the card." in printed
 
 
 def test_a_peer_that_cannot_be_installed_costs_its_table_alone(
@@ -109,9 +109,9 @@ def test_a_peer_that_cannot_be_installed_costs_its_table_alone(
 
     monkeypatch.setattr(peer, "ask", unreachable)
     assert main(["--rows", str(tmp_path / "rows.csv")]) == 0
-    told = capsys.readouterr().out
-    assert "aiconfigurator was not asked: no index answers" in told
-    assert "bandwidth floor" in told
+    printed = capsys.readouterr().out
+    assert "aiconfigurator was not asked: no index answers" in printed
+    assert "bandwidth floor" in printed
 
 
 def test_simpler_models_are_faster_than_ours_and_the_floor_is_the_fastest(cases: list[Case]) -> None:

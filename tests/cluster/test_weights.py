@@ -55,7 +55,7 @@ def operator(control_plane: ControlPlane, hub: FakeHub) -> Iterator[OperatorProc
 
 @pytest.fixture(scope="module")
 def storage(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """What is on the claim; a node without GPUs runs the Jobs."""
+    """The content of the claim; a node without GPUs runs the Jobs."""
     folder = tmp_path_factory.mktemp("claim")
     node = {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""What a pass makes of its deployments one by one: who has a turn, and what is known of its engines."""
+"""A pass and its deployments one by one: who has a turn, and what is known of its engines."""
 
 from __future__ import annotations
 

@@ -368,6 +368,6 @@ def test_a_container_that_never_ran(kubelet: str, reason: StartFailure) -> None:
 
 
 def test_every_word_is_met_here() -> None:
-    told = {each[1] for each in TEXTS}
+    named = {each[1] for each in TEXTS}
     others = {StartFailure.HOST_MEMORY, StartFailure.UNKNOWN, StartFailure.IMAGE, StartFailure.CONFIGURATION}
-    assert told | others | {StartFailure.OTHER_CONTAINER} == set(StartFailure)
+    assert named | others | {StartFailure.OTHER_CONTAINER} == set(StartFailure)

@@ -107,8 +107,8 @@ def steps_of(module: ModuleType) -> list[str]:
     tree = ast.parse(inspect.getsource(module))
     functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and "existing" not in each.name]
     calls = [node for each in functions for node in ast.walk(each) if isinstance(node, ast.Call)]
-    told = [node.args[0] for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "tell"]
-    return [eval(ast.unparse(each), vars(module).copy()) for each in told]  # noqa: S307 - our own constants
+    called = [node.args[0] for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "tell"]
+    return [eval(ast.unparse(each), vars(module).copy()) for each in called]  # noqa: S307 - our own constants
 
 
 def test_the_page_about_the_demonstration_has_its_steps() -> None:

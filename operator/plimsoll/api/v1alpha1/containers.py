@@ -125,7 +125,7 @@ class Capabilities(OpenModel):
 
 
 class _Security(OpenModel):
-    """What pods and containers share."""
+    """The security fields that pods and containers share."""
 
     run_as_user: _User | None = None
     run_as_group: _Group | None = None

@@ -228,7 +228,7 @@ class DnsOption(OpenModel):
 
 
 class DnsConfig(OpenModel):
-    """What is added to the pods' resolv.conf. Bounds: ``MaxDNSNameservers`` and ``MaxDNSSearchPaths`` of Kubernetes."""
+    """Additions to the pods' resolv.conf. Bounds: ``MaxDNSNameservers`` and ``MaxDNSSearchPaths`` of Kubernetes."""
 
     nameservers: Annotated[list[_Address], Field(max_length=3)] | None = None
     searches: Annotated[list[DnsSubdomain], Field(max_length=32)] | None = None

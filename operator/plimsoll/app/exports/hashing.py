@@ -380,7 +380,7 @@ def marked(body: Body) -> dict[str, Any]:
 
 
 def _outline(container: Body, name: str) -> dict[str, Any]:
-    """What a further container takes, and when it runs."""
+    """Return the resources of a further container, and when it runs."""
     kept = {name: container[name] for name in ("resources", "restartPolicy") if name in container}
     return {"name": name, "image": LEFT_OUT, **kept}
 

@@ -64,7 +64,7 @@ def _template(template: Body) -> dict[str, Any]:
 
 
 def _container(container: Body) -> dict[str, Any]:
-    """What counts of a further container: its resources, when it runs, and the Secrets that the pod policy looks at."""
+    """Return the parts of a further container that count: resources, when it runs, and Secrets of the pod policy."""
     kept = {name: container[name] for name in ("name", "resources", "restartPolicy", "envFrom") if name in container}
     if isinstance(container.get("env"), list):
         kept["env"] = [_unset(each) for each in container["env"]]

@@ -94,7 +94,7 @@ class _Pace:
 
 
 class _Question(NamedTuple):
-    """What is read of one object now."""
+    """One object that is read now."""
 
     key: ObjectKey
     what: WantedSamples
@@ -103,7 +103,7 @@ class _Question(NamedTuple):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What is the same for all that are read together: the engine's names, and about how far back is read."""
+        """The part that is the same for all read together: the engine's names, and about how far back is read."""
         alone = self.key if self.pace.is_apart else None
         return id(self.what.metrics), max((each.window_seconds for each in self.asked), default=0) > LATE_SECONDS, alone
 
@@ -175,7 +175,7 @@ class LiveSignals:
 
         New samples are looked for several times in a pause, and a pass is asked for once in it.
         """
-        turns, look, told, is_new = _Turns(), pause_seconds / LOOKS, -math.inf, False
+        turns, look, reported, is_new = _Turns(), pause_seconds / LOOKS, -math.inf, False
         rounds = dict[asyncio.Task[None], list[ObjectKey]]()
         async with asyncio.TaskGroup() as tasks:
             while True:  # in separate threads: a hanging server blocks no other work
@@ -191,8 +191,8 @@ class LiveSignals:
                 for task in ended:
                     del rounds[task]
                 is_new = is_new or bool(ended)
-                if is_new and started >= told + pause_seconds:
-                    told, is_new = started, False
+                if is_new and started >= reported + pause_seconds:
+                    reported, is_new = started, False
                     self.on_change()
                 await asyncio.sleep(max(0.1, look - (time.monotonic() - started)))
 

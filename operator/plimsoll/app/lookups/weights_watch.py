@@ -44,7 +44,7 @@ logger = logging.getLogger("plimsoll.weights")
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a download says: its figures, and the last words of a try that failed."""
+    """The answer of a download: its figures, and the last words of a try that failed."""
 
     progress: WeightsProgress | None = None
     failure: str = ""
@@ -68,7 +68,7 @@ async def fetch_json(url: str) -> object:
 
 
 class WeightsWatch:
-    """What downloads say. It answers at once; :meth:`start_wanted` asks those that are due.
+    """The answers of downloads. It answers at once; :meth:`start_wanted` asks those that are due.
 
     :meth:`of` may be called from any thread; everything else belongs to the event loop.
 

@@ -46,7 +46,7 @@ FINDING_PAUSE_SECONDS = 3600
 """The same finding has one event an hour at most: about as long as the API server keeps events."""
 
 _SAID_ELSEWHERE = (ConditionReason.NO_GPU_FITS, ConditionReason.PODS_NOT_CREATED)
-"""What stalls and has an event of its own: ``PlacementImpossible``, and the one of the refused write."""
+"""The reasons that have an event of their own: ``PlacementImpossible``, and the one of the refused write."""
 
 
 def _begun(desired: Desired) -> Iterator[Note]:

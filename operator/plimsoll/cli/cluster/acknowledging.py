@@ -25,7 +25,7 @@ _FORM = "Write how long (30m, 4h or 3d) or a time (2026-01-31T08:00:00Z), at mos
 
 @dataclass(frozen=True, slots=True)
 class FindingAnswer:
-    """What a person says: ``until`` is a time or how long. ``finding`` is its word; None for the one that stands."""
+    """The wish of a person: ``until`` is a time or how long. ``finding`` is its word; None for the one that stands."""
 
     deployment: str
     until: str
@@ -92,7 +92,7 @@ class GivenAcknowledgement:
 
     @property
     def message(self) -> str:
-        """What was done."""
+        """Return a sentence about the outcome."""
         spec = self.spec
         return f"{spec.by} acknowledged {spec.finding} of {spec.deployment} until {spec.until}."
 

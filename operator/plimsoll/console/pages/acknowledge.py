@@ -25,7 +25,7 @@ _OK, _CONFLICT, _MISSING = 200, 409, 404
 
 
 async def acknowledging(visit: Visit) -> ConsolePage:
-    """What is wrong with one deployment, and the form or the command that acknowledges it."""
+    """The trouble of one deployment, and the form or the command that acknowledges it."""
     return await _shown(visit)
 
 

@@ -1,4 +1,4 @@
-"""What the containers of an engine's pod state, and what the pod takes with all of them, as Kubernetes adds it up.
+"""The resources of an engine's pod with all of its containers, as Kubernetes adds it up.
 
 Source: https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
 All amounts are in thousandths: of a core, a byte, or a device.

@@ -78,7 +78,7 @@ class Weights:
 
     @property
     def address(self) -> str:
-        """What the engine loads: a folder of its pod, or an address that it reads itself."""
+        """The argument for the engine: a folder of its pod, or an address that it reads itself."""
         if self.claim is not None:
             return f"{WEIGHTS_PATH}/{self.folder}"
         return WEIGHTS_PATH if self.scheme is Scheme.OCI else self.source
@@ -86,7 +86,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class CopyTool:
-    """What copies weights: Plimsoll's own ``image``, and the address of the ``hub`` that the operator asks, if set."""
+    """The tool that copies weights: Plimsoll's own ``image``, and the ``hub`` that the operator asks; empty: usual."""
 
     image: str
     hub: str = ""
@@ -103,7 +103,7 @@ class WeightsState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WeightsProgress:
-    """What a download reports: bytes that are there, bytes in all (0: not known yet), and bytes per second."""
+    """The progress of a download: bytes that are there, bytes in all (0: not known yet), and bytes per second."""
 
     copied_bytes: int = 0
     total_bytes: int = 0

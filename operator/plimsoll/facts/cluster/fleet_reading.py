@@ -117,7 +117,7 @@ class _Held(NamedTuple):
 
 
 class NodeUse(NamedTuple):
-    """What pods and claims hold of one node: GPUs, those that claims hold, the rest, and what only keeps a place.
+    """The share of one node that is held: GPUs, those that claims hold, the rest, and what only keeps a place.
 
     ``rest`` is CPU in thousandths, bytes, pods and others; None if no pod is there.
     """

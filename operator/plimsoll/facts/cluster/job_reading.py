@@ -1,4 +1,4 @@
-"""What the pods of a Job say: where the one that runs answers, and why one has failed."""
+"""Reads the pods of a Job: the address of the one that runs, and why one has failed."""
 
 from __future__ import annotations
 

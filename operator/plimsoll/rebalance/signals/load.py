@@ -185,7 +185,7 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the samples of one pod show, whatever the time is, once none of them is from the future.
+    """The figures of one pod by its samples, whatever the time is, once none of them is from the future.
 
     ``newest_at`` is None if there is no sample, or its time is no number. ``latest`` is the latest time of all.
     """
