@@ -76,7 +76,7 @@ async def test_a_move_waits_for_its_window_and_its_neighbours_do_not(opened: Ope
     cases = there.make()
     assert (pools(cases["waits"]), reason(cases["waits"])) == (STAYED, "OutsideMaintenanceWindow")
     assert live_part(cases["waits"])["message"] == (
-        "Waiting (PlacementTooSmall): no maintenance window is open. The next one opens at 2026-11-24T01:00:00Z, 3034 "
+        "Waiting (PlacementTooSmall): no maintenance window is open. The next one opens at 2026-11-24T01:00:00Z, 3,034 "
         "min after this was decided."
     )
     assert pools(cases["moves"]) == MOVED
@@ -92,7 +92,7 @@ def test_the_message_stays_while_the_next_window_does_and_another_window_gives_a
     written = read(document_of(new_status(Report("x", 1, 1, rebalancing=first), Record(), "")))
     later = turn("2026-11-24T01:00:00Z", 12).report(written, RebalancingMode.AUTO)
     assert later.message == first.message
-    assert "opens at 2026-11-24T01:00:00Z, 3034 min" in later.message
+    assert "opens at 2026-11-24T01:00:00Z, 3,034 min" in later.message
     other = turn("2026-11-23T01:00:00Z", 12).report(written, RebalancingMode.AUTO)
     assert "opens at 2026-11-23T01:00:00Z, 12 min" in other.message
 

@@ -98,7 +98,8 @@ def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench)
     # replica shows what it does at most, which is less. Above 8 the reason would be AtMaxReplicas.
     assert 5 <= wanted <= 8
     assert loaded.settled("step") == {L4_POOL: wanted}
-    said = re.search(r"requests a minute with prompts of (\d+) and answers of (\d+) tokens", reported["lastChange"])
+    lengths = r"requests a minute with prompts of (\d+) and answers of (\d+) tokens"
+    said = re.search(lengths, reported["lastChange"].replace(",", ""))
     assert said is not None, reported["lastChange"]
     # Scrapes that come late or not at all leave a mean a little off: on a busy machine answers of 101 were seen.
     assert [int(each) for each in said.groups()] == [pytest.approx(1500, rel=0.05), pytest.approx(100, rel=0.05)]

@@ -219,7 +219,7 @@ def test_an_engine_with_less_kv_cache_than_declared_is_moved_new_before_old(quie
     bench = beginning.bench
     assert bench.settled("move") == {L40S_POOL: 1}
     told = quiet.after["move"]["status"]
-    assert "an engine got a KV cache of 30000 tokens, and 48000 are declared" in told["rebalancing"]["lastChange"]
+    assert "an engine got a KV cache of 30,000 tokens, and 48,000 are declared" in told["rebalancing"]["lastChange"]
     assert len(told["rebalancing"]["changes"]) == 1
     assert told["placement"]["gpuType"] == "l40s-48gb"
     assert [(entry["gpuType"], entry["kvTokens"]) for entry in told["tooSmall"]] == [("l4-24gb", 30_000)]

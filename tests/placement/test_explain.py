@@ -34,7 +34,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.KV_CACHE_TOO_SMALL,
         {"need_bytes": 80 * GIB, "have_bytes": 72 * GIB, "need_tokens": 65536, "have_tokens": 40000},
-        "holds 40000 tokens of KV cache, the load needs 65536 (80.00 GiB per GPU, the engine may use 72.00 GiB)",
+        "holds 40,000 tokens of KV cache, the load needs 65,536 (80.00 GiB per GPU, the engine may use 72.00 GiB)",
     ),
     (
         Reason.TOO_FEW_STATES,
@@ -315,7 +315,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.TOO_SLOW,
         {"figure": "TTFT", "milliseconds": 6000, "limit": 2000, "nearest": "h100-sxm-80gb x 2"},
-        "has a TTFT of 6000 ms at the declared load, spec.slo allows 2000 ms; h100-sxm-80gb x 2 keeps it",
+        "has a TTFT of 6,000 ms at the declared load, spec.slo allows 2,000 ms; h100-sxm-80gb x 2 keeps it",
     ),
     (
         Reason.PROMISE_NOT_SURE,
@@ -389,7 +389,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.OBSERVED_TOO_SMALL,
         {"need_tokens": 65536, "have_tokens": 40000},
-        "a running engine got 40000 tokens of KV cache there, the load needs 65536",
+        "a running engine got 40,000 tokens of KV cache there, the load needs 65,536",
     ),
     (
         Reason.NARROW_CACHE_SAVES_LITTLE,

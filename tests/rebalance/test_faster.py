@@ -95,7 +95,7 @@ def test_the_time_to_the_first_token_is_a_promise_as_well(first_token: float, mo
     assert (decided.kind is DiagnosisKind.TOO_SLOW) is moves
     assert isinstance(decided.decision, Move) is moves
     if moves:
-        assert "the mean time to the first token is 1700 ms and 1000 ms are promised" in sentence(decided.decision)
+        assert "the mean time to the first token is 1,700 ms and 1,000 ms are promised" in sentence(decided.decision)
 
 
 def test_what_was_learned_at_another_place_counts_there() -> None:

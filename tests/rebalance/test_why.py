@@ -35,7 +35,7 @@ KNOWN = (
 
 def test_sentences_carry_their_numbers() -> None:
     assert sentence(AddReplica(DecisionReason.ARRIVALS_EXCEED_CAPACITY, KNOWN)) == (
-        "3 replicas are needed and 1 replica wanted so far: 600 requests a minute with prompts of 1000 and answers of "
+        "3 replicas are needed and 1 replica wanted so far: 600 requests a minute with prompts of 1,000 and answers of "
         "200 tokens, of which a replica carries 240 (the KV cache limits it)."
     )
     early = (*KNOWN, ("start_percent", 82), ("waiting", 3))
@@ -192,5 +192,5 @@ def test_an_expected_rise_says_when_from_what_and_how_sure() -> None:
     assert sentence(AddReplica(DecisionReason.RISE_EXPECTED, (*KNOWN, *figures))) == (
         "3 replicas are needed and 1 replica wanted so far: 900 requests a minute are expected in 15 min. This is from "
         "5 days before at the same time; such forecasts of them err by 9 %. Now there are 600 requests a minute with "
-        "prompts of 1000 and answers of 200 tokens, of which a replica carries 240 (the KV cache limits it)."
+        "prompts of 1,000 and answers of 200 tokens, of which a replica carries 240 (the KV cache limits it)."
     )

@@ -57,7 +57,7 @@ def test_all_replicas_go_where_no_request_came_for_long_enough(replicas: int) ->
     decided = made(*[NOBODY] * replicas)
     assert isinstance(decided.decision, RemoveReplica)
     assert (decided.decision.reason, decided.decision.count) == (DecisionReason.NO_REQUESTS, replicas)
-    assert sentence(decided.decision) == "No replica is needed: no request has come for 1200 s."
+    assert sentence(decided.decision) == "No replica is needed: no request has come for 1,200 s."
     assert decided.answer is not None
     assert decided.answer.tenant.request.replicas == 0
 

@@ -65,11 +65,16 @@ def test_the_command_of_the_readme_shows_every_figure_of_the_readme(
     command = next(line for line in readme.splitlines() if line.startswith("plimsoll "))
     shown = CliRunner().invoke(cli, command.split()[1:])
     assert shown.exit_code == (1 if "exit status is 1" in readme else 0), shown.output
-    figures = re.findall(r"\d+\.\d+|\d{4,}", readme.partition("What to see:")[2].split("[expected")[0])
+    figures = re.findall(r"\d+\.\d+|\d{4,}", _plain(readme.partition("What to see:")[2].split("[expected")[0]))
     assert figures
     manifest = (folder / "deployment.yaml").read_text(encoding="utf-8")
-    known = {*re.findall(r"\d+\.\d+|\d+", shown.output + manifest), *_products(manifest)}
+    known = {*re.findall(r"\d+\.\d+|\d+", _plain(shown.output + manifest)), *_products(manifest)}
     assert [figure for figure in figures if figure not in known] == []
+
+
+def _plain(text: str) -> str:
+    """Return a text without the commas between thousands."""
+    return re.sub(r"(?<=\d),(?=\d{3})", "", text)
 
 
 def _products(manifest: str) -> set[str]:

@@ -78,9 +78,14 @@ def agreed(number: int | str, one: str, many: str) -> str:
     return one if str(number) == "1" else many
 
 
+def grouped(number: int | str) -> str:
+    """Return a number as sentences write it, with a comma between thousands; a text as it is."""
+    return f"{number:,}" if isinstance(number, int) else number
+
+
 def counted(number: int | str, noun: str) -> str:
     """Return a number and its noun. ``noun`` is that of one thing, and its plural ends with an s."""
-    return f"{number} {agreed(number, noun, f'{noun}s')}"
+    return f"{grouped(number)} {agreed(number, noun, f'{noun}s')}"
 
 
 def counted_of(part: int | str, whole: int | str, noun: str, one: str, many: str) -> str:
@@ -89,7 +94,7 @@ def counted_of(part: int | str, whole: int | str, noun: str, one: str, many: str
     The noun follows the whole and the verb the part, but for none of one thing. ``one`` and ``many`` are the verb.
     """
     verb = one if "1" in (str(part), str(whole)) else many
-    return f"{part} of {counted(whole, noun)} {verb}"
+    return f"{grouped(part)} of {counted(whole, noun)} {verb}"
 
 
 def to_rfc3339(posix_seconds: float) -> str:

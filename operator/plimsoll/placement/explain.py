@@ -15,7 +15,7 @@ from plimsoll.domain.decisions.terms import LEARNED
 from plimsoll.domain.engines.images import PlatformSource
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.public_words import MAY_PASS, WISHED, Numbers, Reason, RemedyKind, SuggestionKind
-from plimsoll.domain.units import GIB, MIB, agreed, ceil_div, counted, counted_of, format_gib, format_price
+from plimsoll.domain.units import GIB, MIB, agreed, ceil_div, counted, counted_of, format_gib, format_price, grouped
 
 Figures = dict[str, int | str]
 
@@ -288,8 +288,8 @@ def _slower(figures: Figures) -> str:
 
 def _promise_not_sure(figures: Figures) -> str:
     return (
-        f"keeps spec.slo by the estimate (TTFT {figures['ttft']} ms, TPOT {figures['tpot']} ms), and not at the upper "
-        f"quarter of its error band (TTFT {figures['ttft_high']} ms, TPOT {figures['tpot_high']} ms)"
+        f"keeps spec.slo by the estimate (TTFT {grouped(figures['ttft'])} ms, TPOT {figures['tpot']} ms), and not at "
+        f"the upper quarter of its error band (TTFT {grouped(figures['ttft_high'])} ms, TPOT {figures['tpot_high']} ms)"
     )
 
 
@@ -456,7 +456,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"needs {_gib(f, 'need_bytes')} per GPU, the engine may use {_gib(f, 'have_bytes')}"
     ),
     Reason.KV_CACHE_TOO_SMALL: lambda f: (
-        f"holds {f['have_tokens']} tokens of KV cache, the load needs {f['need_tokens']} "
+        f"holds {grouped(f['have_tokens'])} tokens of KV cache, the load needs {grouped(f['need_tokens'])} "
         f"({_gib(f, 'need_bytes')} per GPU, the engine may use {_gib(f, 'have_bytes')})"
     ),
     Reason.TOO_FEW_STATES: lambda f: (
@@ -539,8 +539,8 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"has no price, spec.gpu.maxHourlyPrice allows ${f['limit']}/h: set one in the ConfigMap"
     ),
     Reason.TOO_SLOW: lambda f: (
-        f"has a {f['figure']} of {f['milliseconds']} ms at the declared load, spec.slo allows {f['limit']} ms"
-        + (f"; {f['nearest']} keeps it" if "nearest" in f else "")
+        f"has a {f['figure']} of {grouped(f['milliseconds'])} ms at the declared load, spec.slo allows "
+        f"{grouped(f['limit'])} ms" + (f"; {f['nearest']} keeps it" if "nearest" in f else "")
     ),
     Reason.PROMISE_NOT_SURE: _promise_not_sure,
     Reason.SPOT_NOT_ASKED: lambda f: (
@@ -566,7 +566,8 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     ),
     Reason.SCARCE_FOR_OTHERS: _scarce,
     Reason.OBSERVED_TOO_SMALL: lambda f: (
-        f"a running engine got {f['have_tokens']} tokens of KV cache there, the load needs {f['need_tokens']}"
+        f"a running engine got {grouped(f['have_tokens'])} tokens of KV cache there, the load needs "
+        f"{grouped(f['need_tokens'])}"
     ),
     Reason.START_FAILED: lambda _: "an engine of this deployment ran out of memory there when it started",
     Reason.PLACEMENT_KEPT: lambda f: (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from plimsoll.domain.units import agreed, counted, counted_of, format_gib
+from plimsoll.domain.units import agreed, counted, counted_of, format_gib, grouped
 from plimsoll.rebalance.law.capacity import ConcurrencyLimit
 from plimsoll.rebalance.state.allowance import Scope
 from plimsoll.rebalance.state.decisions import DecisionReason, LoopDecision
@@ -185,6 +185,10 @@ _IF_KNOWN = (
 """Parts of the sentences that are there only if a number is known: the part, the number, and the words."""
 
 
+_OF_FLAGS = frozenset(("step", "to_step", "sequences", "to_sequences"))
+"""Numbers that stand next to a flag, and are written as it takes them."""
+
+
 def sentence(decision: LoopDecision) -> str:
     """Return a sentence with the decision and its reason. It does not say whether the decision is carried out.
 
@@ -192,7 +196,7 @@ def sentence(decision: LoopDecision) -> str:
         KeyError: the decision lacks a number that its sentence needs.
     """
     numbers = dict(decision.numbers)
-    texts = {name: _text(name, value) for name, value in decision.numbers}
+    texts = {name: str(value) if name in _OF_FLAGS else _text(name, value) for name, value in decision.numbers}
     texts |= _about_gateway(numbers)
     known = _counts(numbers) | _about_stuck(numbers) | texts
     parts = {"wanted": "", "stuck": "", "waiting": "", **dict.fromkeys((part for part, _, _ in _IF_KNOWN), "")}
@@ -205,13 +209,14 @@ def sentence(decision: LoopDecision) -> str:
 def _traffic(numbers: Mapping[str, int | str]) -> str:
     if "prompt_tokens" not in numbers:
         return "nothing is known of the requests yet"
-    lengths = f"prompts of {numbers['prompt_tokens']} and answers of {numbers['output_tokens']} tokens"
+    prompt, output = grouped(numbers["prompt_tokens"]), grouped(numbers["output_tokens"])
+    lengths = f"prompts of {prompt} and answers of {output} tokens"
     if "capacity_per_minute" not in numbers:
         return f"requests with {lengths}"
     limit = _LIMITS[ConcurrencyLimit(str(numbers["limit"]))]
     return (
         f"{counted(numbers['arrivals_per_minute'], 'request')} a minute with {lengths}, of which a replica carries "
-        f"{numbers['capacity_per_minute']} ({limit})"
+        f"{grouped(numbers['capacity_per_minute'])} ({limit})"
     )
 
 
@@ -315,4 +320,4 @@ def _text(name: str, value: int | str) -> str:
         case "wanted", str(reason):
             return f" ({reason})"
         case _:
-            return str(value)
+            return grouped(value)
