@@ -126,7 +126,8 @@ async def test_engines_start_when_their_weights_are_there_and_the_next_version_w
     assert world.api.trespasses == []
 
 
-async def test_a_failed_download_is_named_and_goes_on_after_a_pause(world: World) -> None:
+@pytest.mark.parametrize("statuses", ["containerStatuses", "initContainerStatuses"])
+async def test_a_failed_download_is_named_and_goes_on_after_a_pause(world: World, statuses: str) -> None:
     world.put()
     await world.go_on()
     [job] = world.jobs()
@@ -141,7 +142,7 @@ async def test_a_failed_download_is_named_and_goes_on_after_a_pause(world: World
         "spec": {},
         "status": {
             "phase": "Failed",
-            "containerStatuses": [{"state": {"terminated": {"message": "model.safetensors\nerror: no room"}}}],
+            statuses: [{"state": {"terminated": {"message": "model.safetensors\nerror: no room"}}}],
         },
     }
     watch = WeightsWatch(_listing(pod), clock=world.api.clock.read)

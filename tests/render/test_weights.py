@@ -11,6 +11,7 @@ from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.conversion.convert import to_workload_options
 from plimsoll.domain.errors import NotPermitted
 from plimsoll.domain.requests.weights import WEIGHTS_PATH, CopyTool, Weights
+from plimsoll.domain.requests.workload import WorkloadOptions
 from plimsoll.engines.node_needs import fills_cache
 from plimsoll.render.weights import job_name, weights_job
 from tests.api.manifests import deployment
@@ -73,6 +74,35 @@ def test_credentials_go_to_what_reads_the_bucket_and_to_nobody_else() -> None:
     assert copying["envFrom"] == source
     assert {"name": "HF_ENDPOINT", "value": "https://hub.example"} in copying["env"]
     assert copying["args"] == [*("fetch", BUCKET, "--into", f"{WEIGHTS_PATH}/{kept.weights.folder}", "--port", "8000")]
+
+
+def test_a_draft_is_copied_to_the_same_claim_and_a_draft_in_the_image_is_not() -> None:
+    def options(**draft: str) -> WorkloadOptions:
+        speculation = {"method": "Draft", "tokens": 3, "draftModel": {"name": "house/small", **draft}}
+        model = {"name": LLAMA_8B, "source": BUCKET, "sourceSecretRef": {"name": "keys"}, "cache": {"claimName": "w"}}
+        return to_workload_options(deployment(model=model, engine={"speculation": speculation}))
+
+    copied, own = options(revision="r"), options(path="/models/small")
+    assert copied.weights is not None
+    assert copied.weights.draft is not None
+    folder = f"{WEIGHTS_PATH}/house-small-{copied.weights.draft.identity}"
+    job = weights_job(copied, copied.weights, CopyTool("house/plimsoll:1"), {})["spec"]["template"]["spec"]
+    [first], [copying] = job["initContainers"], job["containers"]
+    assert first["args"] == ["fetch", "hf://house/small", "--revision", "r", "--into", folder]
+    assert "envFrom" not in first, "the bucket's Secret is not for the Hub"
+    assert {**first, "name": "weights"}.keys() == copying.keys() - {"ports", "envFrom"}
+    assert (copied.draft_source, copied.draft_revision) == (folder, None)
+    assert own.draft_source == "/models/small"
+    assert own.weights is not None
+    assert own.weights.draft is None
+    assert job_name("d", own.weights) != job_name("d", copied.weights), "another draft is another copy"
+    alone = to_workload_options(
+        deployment(
+            model={"name": LLAMA_8B, "source": BUCKET},
+            engine={"speculation": {"method": "Draft", "tokens": 3, "draftModel": {"name": "house/small"}}},
+        )
+    )
+    assert alone.draft_source == "house/small", "without a claim the engine loads it"
 
 
 @every_case(

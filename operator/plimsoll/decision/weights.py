@@ -53,7 +53,7 @@ def jobs_to_go(deployment: Deployment, now: float) -> tuple[Body, ...]:
     spec, view = deployment.spec, deployment.asked.weights
     if spec is None:
         return ()
-    wanted = wanted_job(deployment.key.name, weights_of(spec.model))
+    wanted = wanted_job(deployment.key.name, weights_of(spec))
     is_over = view is not None and view.again_at is not None and now >= view.again_at
     jobs = deployment.placed.around.jobs
     return tuple(job for name, job in jobs.items() if name != wanted or is_over)

@@ -89,7 +89,7 @@ _CONFINED = {
     "terminationMessagePolicy": "FallbackToLogsOnError",
     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
 }
-"""What a further container has unless its author says otherwise: the restricted Pod Security Standard."""
+"""The fields of a further container unless its author says otherwise: the restricted Pod Security Standard."""
 
 
 def _completed(options: WorkloadOptions, own: Manifest) -> Manifest:

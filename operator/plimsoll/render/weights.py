@@ -57,32 +57,18 @@ def weights_job(options: WorkloadOptions, weights: Weights, tool: CopyTool, plac
 
 
 def _pod(options: WorkloadOptions, weights: Weights, tool: CopyTool) -> Manifest:
-    sources = [*credentials(weights), *options.pod.env_from]
     identity = {
         "serviceAccountName": options.pod.service_account_name,
         "imagePullSecrets": list(options.pod.image_pull_secrets),
     }
+    draft = [] if weights.draft is None else [_container("draft", options, weights.draft, tool)]
     return {
         "restartPolicy": "Never",
+        **({"initContainers": draft} if draft else {}),
         "containers": [
             {
-                "name": "weights",
-                "image": tool.image,
-                "args": _arguments(weights),
-                "env": _environment(options, tool),
-                **({"envFrom": sources} if sources else {}),
+                **_container("weights", options, weights, tool, "--port", str(ENGINE_PORT)),
                 "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
-                "resources": {part: {"cpu": COPYING_CPU, "memory": COPYING_MEMORY} for part in ("requests", "limits")},
-                "terminationMessagePolicy": "FallbackToLogsOnError",
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "capabilities": {"drop": ["ALL"]},
-                    "readOnlyRootFilesystem": True,
-                },
-                "volumeMounts": [
-                    {"name": VOLUME, "mountPath": WEIGHTS_PATH},
-                    {"name": "tmp", "mountPath": TEMPORARY_PATH},
-                ],
             }
         ],
         "volumes": [
@@ -103,10 +89,33 @@ def _pod(options: WorkloadOptions, weights: Weights, tool: CopyTool) -> Manifest
     }
 
 
+def _container(name: str, options: WorkloadOptions, weights: Weights, tool: CopyTool, *more: str) -> Manifest:
+    """The container that copies the files of one source."""
+    sources = [*credentials(weights), *options.pod.env_from]
+    return {
+        "name": name,
+        "image": tool.image,
+        "args": [*_arguments(weights), *more],
+        "env": _environment(options, tool),
+        **({"envFrom": sources} if sources else {}),
+        "resources": {part: {"cpu": COPYING_CPU, "memory": COPYING_MEMORY} for part in ("requests", "limits")},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [
+            {"name": VOLUME, "mountPath": WEIGHTS_PATH},
+            {"name": "tmp", "mountPath": TEMPORARY_PATH},
+        ],
+    }
+
+
 def _arguments(weights: Weights) -> list[str]:
     revision = [] if weights.revision is None else ["--revision", weights.revision]
     into = ["--into", f"{WEIGHTS_PATH}/{weights.folder}"]
-    return ["fetch", weights.source, *revision, *into, "--port", str(ENGINE_PORT)]
+    return ["fetch", weights.source, *revision, *into]
 
 
 def _environment(options: WorkloadOptions, tool: CopyTool) -> list[Manifest]:

@@ -30,7 +30,6 @@ from plimsoll.api.v1alpha1 import (
     EngineSpec,
     InferenceDeployment,
     InferenceDeploymentSpec,
-    ModelSpec,
     PodTemplateSpec,
     Sizing,
 )
@@ -525,7 +524,8 @@ def to_workload_options(
     spec = resource.spec
     token = spec.model.token_secret_ref
     draft = draft_model(spec)
-    weights = weights_of(spec.model)
+    weights = weights_of(spec)
+    draft_copy = None if weights is None else weights.draft
     return WorkloadOptions(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
         uid=resource.metadata.uid,
@@ -538,8 +538,8 @@ def to_workload_options(
         extra_args=tuple(spec.engine.extra_args or ()),
         token=None if token is None else SecretKey(token.name, token.key),
         pod=_pod_options(spec.pods),
-        draft_source=None if draft is None else draft.path or draft.name,
-        draft_revision=None if draft is None or draft.path else draft.revision,
+        draft_source=draft_copy.address if draft_copy else None if draft is None else draft.path or draft.name,
+        draft_revision=None if draft is None or draft.path or draft_copy else draft.revision,
         images=images or EngineImages(),
         scrape_annotations=scrape_annotations,
         queue=resource.metadata.labels,
@@ -547,16 +547,19 @@ def to_workload_options(
     )
 
 
-def weights_of(model: ModelSpec) -> Weights | None:
+def weights_of(spec: InferenceDeploymentSpec) -> Weights | None:
     """Return where the weights are; None if they are in the pod already, or the engine downloads them from the Hub."""
+    model, draft = spec.model, draft_model(spec)
     if model.source is None and model.cache is None:
         return None
-    secret = model.source_secret_ref
+    secret, claim = model.source_secret_ref, None if model.cache is None else model.cache.claim_name
+    is_copied = claim is not None and draft is not None and draft.path is None
     return Weights(
         source=f"{Scheme.HUB}://{model.name}" if model.source is None else model.source.rstrip("/"),
         revision=model.revision,
-        claim=None if model.cache is None else model.cache.claim_name,
+        claim=claim,
         secret=None if secret is None else secret.name,
+        draft=Weights(f"{Scheme.HUB}://{draft.name}", draft.revision, claim) if is_copied and draft else None,
     )
 
 

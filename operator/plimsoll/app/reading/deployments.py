@@ -163,7 +163,7 @@ class DeploymentReader:
 
     def _weights(self, resource: InferenceDeployment, bare: Deployment) -> WeightsView | None:
         """Return how far the copy of the weights on a claim is; None if none is asked for."""
-        weights = weights_of(resource.spec.model)
+        weights = weights_of(resource.spec)
         name = wanted_job(bare.key.name, weights)
         if weights is None or name is None:
             return None

@@ -43,12 +43,14 @@ class Weights:
         revision: branch, tag or commit on the hub; None for its default branch.
         claim: the PersistentVolumeClaim that holds a copy; None: there is none.
         secret: the Secret with the credentials of the source, as variables; None: none are needed.
+        draft: those of the draft for speculative decoding, on the same claim; None: there is none, or no claim.
     """
 
     source: str
     revision: str | None = None
     claim: str | None = None
     secret: str | None = None
+    draft: Weights | None = None
 
     @property
     def scheme(self) -> Scheme:
@@ -67,8 +69,9 @@ class Weights:
 
     @property
     def copy_identity(self) -> str:
-        """Hex digits that differ for other files or another claim."""
-        return sha256(f"{self.claim}/{self.identity}".encode()).hexdigest()[:_DIGITS]
+        """Hex digits that differ for other files, those of the draft included, or another claim."""
+        draft = "" if self.draft is None else f"+{self.draft.identity}"
+        return sha256(f"{self.claim}/{self.identity}{draft}".encode()).hexdigest()[:_DIGITS]
 
     @property
     def folder(self) -> str:

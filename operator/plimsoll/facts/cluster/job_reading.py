@@ -31,7 +31,8 @@ def _last_words(pod: Body) -> str:
     status = pod.get("status") or {}
     if status.get("phase") != "Failed":
         return ""
-    ended = [(each.get("state") or {}).get("terminated") or {} for each in status.get("containerStatuses") or ()]
+    all_of_it = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    ended = [(each.get("state") or {}).get("terminated") or {} for each in all_of_it]
     said = next((str(each["message"]) for each in ended if each.get("message")), "")
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     words = lines[-1].removeprefix("error: ") if lines else str(status.get("message") or status.get("reason") or "")
