@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.requests.weights import WEIGHTS_PATH
+from plimsoll.domain.units import GIB
 from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
 from testbed.kubelet.kubelet import Kubelet
@@ -28,14 +30,20 @@ pytestmark = pytest.mark.cluster
 
 CPU_NODE = "cpu-0"
 
+IMAGE = "registry.example/llama:3.1"
+
 LARGE = bytes(range(256)) * 40_000
 """Some 10 MB: more than the pieces of one read."""
 
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """A cluster whose one node without GPUs is the process kubelet's."""
-    with borrowed_plane([node for node in mixed_fleet() if node["metadata"]["name"] != CPU_NODE]) as running:
+    """A cluster whose one node without GPUs is the process kubelet's. One of two nodes with H100 has an image."""
+    nodes = {node["metadata"]["name"]: node for node in mixed_fleet() if node["metadata"]["name"] != CPU_NODE}
+    holder = deepcopy(nodes["h100-0"])
+    holder["metadata"]["name"] = holder["metadata"]["labels"]["kubernetes.io/hostname"] = "h100-1"
+    holder["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 16 * GIB}]
+    with borrowed_plane([*nodes.values(), holder]) as running:
         install(running)
         yield running
 
@@ -139,6 +147,14 @@ def test_a_copy_that_is_killed_goes_on_where_it_was_and_engines_start_when_it_is
     here.apply("second", model=cached, **on_gpu("h100-sxm-80gb"))
     here.wait_ready("second", 120.0)
     assert hub.sent_bytes == sent, "the copy serves later deployments of the same revision"
+    assert operator.is_running
+
+
+def test_the_scheduler_prefers_nodes_that_have_the_image_of_the_weights(operator: OperatorProcess, here: View) -> None:
+    for name in ("first", "second"):
+        here.apply(name, model={"name": LLAMA_8B, "source": f"oci://{IMAGE}"}, **on_gpu("h100-sxm-80gb"))
+        here.wait_ready(name)
+        assert here.nodes_of(name) == ["h100-1"]
     assert operator.is_running
 
 
