@@ -269,3 +269,25 @@ def test_the_list_of_commands_cuts_no_sentence(words: tuple[str, ...]) -> None:
         assert "Show the fleet and its deployments in the terminal, worst first, and keep it fresh." in " ".join(
             listed.split()
         )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (("plann",), "No such command 'plann'. Did you mean plan?"),
+        (("zzz",), "No such command 'zzz'."),
+        (("estimate", "x", "--context-length", "1m"), "'1m' cannot be used. Write a whole number from 1 on, in digits"),
+        (("estimate", "x", "--concurrency", "-3"), "'-3' cannot be used. Write a whole number from 1 on, in digits"),
+        (("estimate", "x", "--tp", "65"), "'65' cannot be used. Write a whole number from 1 to 64, in digits alone."),
+        (("learn", "nope.log"), "LOG: 'nope.log' cannot be used. It cannot be read: No such file or directory."),
+        (
+            ("plan", "-f", "nope", "--fleet", "x"),
+            "'nope' cannot be used. It cannot be read: No such file or directory.",
+        ),
+    ],
+)
+def test_a_wrong_word_or_number_says_what_to_write(run: Run, line: tuple[str, ...], said: str) -> None:
+    status, _, errors = run(*line)
+    assert status == 2
+    assert said in errors
+    assert errors.count("nope") <= 1

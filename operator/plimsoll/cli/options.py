@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,9 +18,24 @@ from click.shell_completion import CompletionItem
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.api.bounds import ENGINE_HELP
 
+
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number. Raises click's error, which says what to write."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            least, most = "any" if self.min is None else self.min, "on" if self.max is None else f"to {self.max:,}"
+            self.fail(
+                f"{value!r} cannot be used. Write a whole number from {least} {most}, in digits alone.", param, ctx
+            )
+
+
 _FILE: Final = click.Path(exists=True, dir_okay=False)
-_DEGREE: Final = click.IntRange(1, 64)
-_COUNT: Final = click.IntRange(1)
+_DEGREE: Final = Whole(1, 64)
+_COUNT: Final = Whole(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +65,7 @@ def _one_of(words: Sequence[str]) -> click.Choice[str]:
 
 
 def _drafting(words: Sequence[str]) -> tuple[Any, ...]:
-    return click.Choice(list(words), case_sensitive=False), click.IntRange(1, 32)
+    return click.Choice(list(words), case_sensitive=False), Whole(1, 32)
 
 
 def _starting_with(names: Sequence[str], begun: str) -> list[CompletionItem]:
@@ -91,8 +107,8 @@ _ENTRIES: Final = (
     Entry(("--kv-precision",),
           "KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*."),
     Entry(("--engine",), ENGINE_HELP),
-    Entry(("--utilization",), "Percent of the GPU's usable memory that the engine may take.", click.IntRange(1, 100)),
-    Entry(("--batched-tokens",), "Tokens of an engine step.", click.IntRange(64)),
+    Entry(("--utilization",), "Percent of the GPU's usable memory that the engine may take.", Whole(1, 100)),
+    Entry(("--batched-tokens",), "Tokens of an engine step.", Whole(64)),
     Entry(("--max-num-seqs", "max_sequences"), "Most requests of the engine, above --concurrency.", _COUNT),
     Entry(("--eager",), "No CUDA graphs.", None, {"is_flag": True}),
     Entry(("--text-only",), "Without the vision or audio tower.", None, {"is_flag": True}),
@@ -166,7 +182,7 @@ _ENTRIES: Final = (
     Entry(("--seconds",), "Between pictures.", click.FloatRange(0.5, 3600)),
     Entry(("--once",), "Print one picture and end.", None, {"is_flag": True}),
     # The console's server.
-    Entry(("--port",), "0 for any free port.", click.IntRange(0, 65535)),
+    Entry(("--port",), "0 for any free port.", Whole(0, 65535)),
     Entry(("--allow-approvals",), "Proposals can be answered in the console, under your name.", None,
           {"is_flag": True}),
     Entry(("--grafana-url",), "A Grafana with the chart's dashboard, to link to. Default: no links."),
@@ -200,7 +216,22 @@ _ANY_LENGTH: Final = 10_000
 
 
 class CommandGroup(click.Group):
-    """A group whose help has the first sentence of each command whole; click would cut it at the terminal's edge."""
+    """A group whose help has the first sentence of each command whole; click would cut it at the terminal's edge.
+
+    A name that it does not have is answered with the one that is most like it.
+    """
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of the first argument. Raises click's error."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]}?", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands."""

@@ -39,7 +39,7 @@ def files_of(name: str, *, recursive: bool) -> list[str]:
     try:
         found = sorted(_below(Path(name), recursive=recursive))
     except OSError as error:
-        raise InvalidInput("-f", name, f"It cannot be read: {error}.") from error
+        raise InvalidInput("-f", name, f"It cannot be read: {why(error)}.") from error
     if not found:
         where = "It and the folders below it hold" if recursive else "Use -R to look in folders below it, too. It holds"
         raise InvalidInput("-f", name, f"{where} no file that ends in {', '.join(SUFFIXES)}.")
@@ -63,6 +63,11 @@ def title(name: str) -> str:
     return "standard input" if name == STDIN else name
 
 
+def why(error: OSError | ValueError) -> str:
+    """Return the cause in words, without the name of the file, which the message has already."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 def read_text(name: str) -> str:
     """The text of a file or of standard input.
 
@@ -76,8 +81,8 @@ def read_text(name: str) -> str:
             with Path(name).open("rb") as file:
                 content = file.read(MAX_JSON_BYTES + 1)
         text = content.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise InvalidInput("file", title(name), f"It cannot be read: {error}.") from error
+    except (OSError, ValueError) as error:
+        raise InvalidInput("file", title(name), f"It cannot be read: {why(error)}.") from error
     limit = MAX_JSON_BYTES if text.lstrip()[:1] == "{" else MAX_YAML_BYTES
     if len(content) > limit:
         raise InvalidInput(

@@ -17,7 +17,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.gpu_names import alike
 from plimsoll.cli.questions.engine_names import OPTION, check_same, named_engine
 from plimsoll.cli.questions.types import with_share
-from plimsoll.cli.reading.files import STDIN, title
+from plimsoll.cli.reading.files import STDIN, title, why
 from plimsoll.cli.starts.started import (
     default_notes,
     found_draft,
@@ -215,7 +215,7 @@ class LogFile:
                 with Path(self._name).open("rb") as file:
                     yield from self._lines(file)
         except (OSError, ValueError) as error:
-            raise InvalidInput("LOG", title(self._name), f"It cannot be read: {error}.") from error
+            raise InvalidInput("LOG", title(self._name), f"It cannot be read: {why(error)}.") from error
 
     def _lines(self, file: BinaryIO) -> Iterator[str]:
         read, count = 0, 0
