@@ -48,6 +48,23 @@ def test_a_placed_deployment_leaves_with_zero_and_a_table(run: Run) -> None:
     assert re.search(r"l4-24gb +2(, \d)* +NodeTooSmall +takes 2 GPUs on one node, the largest has 1", shown)
 
 
+def test_a_deployment_on_two_gpu_types_has_a_line_for_each(run: Run, write: Callable[[str], str]) -> None:
+    two = """
+apiVersion: plimsoll.dev/v1alpha1
+kind: InferenceDeployment
+metadata: {name: two-places, namespace: team}
+spec: {model: {name: Qwen/Qwen3-32B}, precision: fp8, contextLength: 32768, concurrency: 24, replicas: 3}
+"""
+    status, shown, _ = run("plan", "-f", write(two), "--fleet", FLEET)
+    rows = [line.split() for line in shown.splitlines() if "team/two-places" in line]
+    assert status == 0
+    assert [row[:5] for row in rows[:2]] == [
+        ["team/two-places", "yes", "a100-sxm-80gb", "4", "2"],
+        ["team/two-places", "also", "h100-sxm-80gb", "4", "1"],
+    ]
+    assert rows[0][-1] == "25.00", "the bill of all three"
+
+
 def test_an_unplaced_one_leaves_with_one_and_what_would_help(run: Run) -> None:
     status, shown, _ = run("plan", "-f", TOO_BIG, "--fleet", FLEET)
     assert status == 1

@@ -17,14 +17,14 @@ LARGE = "what-engineers-sign-for-large-loads"
 
 SIGNED = [
     ("what-engineers-sign", "llama-70b-bf16", "a100-sxm-80gb-tp4", {"l40s-48gb x 8": "TPOT of 470 ms"}),
-    ("what-engineers-sign", "llama-70b-fp8", "a100-sxm-80gb-tp2", {"l4-24gb x 8": "TTFT of 17859 ms"}),
+    ("what-engineers-sign", "llama-70b-fp8", "a100-sxm-80gb-tp2", {"l4-24gb x 8": "TTFT of 17,859 ms"}),
     (
         "what-engineers-sign",
         "llama-70b-awq",
         "h100-sxm-80gb-tp1",
         {
             "l4-24gb x 4": "TPOT of 122 ms",
-            "t4-16gb x 8": "TTFT of 43731 ms",
+            "t4-16gb x 8": "TTFT of 43,731 ms",
             "l40s-48gb x 2": "TPOT of 56 ms",
             "a100-sxm-80gb x 1": "TPOT of 54 ms",
         },

@@ -15,6 +15,7 @@ from plimsoll.api.v1alpha1.status import (
     HostStatus,
     PerformanceStatus,
     PlacementStatus,
+    PoolStatus,
     RejectionStatus,
     SizeOptionStatus,
     SizeStatus,
@@ -36,22 +37,26 @@ _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does n
 
 
 def print_plan(console: Console, outcomes: Sequence[PlannedStatus]) -> None:
-    """Print one line per deployment."""
+    """Print one line per deployment, and one for each further pool of it. The bill is that of all its replicas."""
     figures = map(figure, ("TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "TTFT", "TPOT", "$/h"))
     table = Listing((name("DEPLOYMENT"), name("PLACED"), name("GPU"), *figures))
     for outcome in outcomes:
-        placement, estimate = outcome.status.placement, outcome.status.estimate
+        placement, estimate, pools = outcome.status.placement, outcome.status.estimate, outcome.status.pools or ()
+        title = f"{outcome.namespace}/{outcome.name}"
         table.add(
-            f"{outcome.namespace}/{outcome.name}",
+            title,
             f"no: {outcome.reason}" if outcome.reason else "yes",
             "-" if placement is None else placement.gpu_type,
             "-" if placement is None else _split_of(placement),
-            str(sum(pool.replicas for pool in outcome.status.pools or ())),
+            str(pools[0].replicas if pools else 0),
             "-" if estimate is None else estimate.gib_per_gpu,
             "-" if estimate is None else f"{estimate.kv_capacity_tokens:,}",
             *_times(None if placement is None else placement.performance),
             "-" if placement is None else placement.hourly_price or "-",
         )
+        for pool in pools[1:]:
+            tokens = "-" if pool.kv_tokens_predicted is None else f"{pool.kv_tokens_predicted:,}"
+            table.add(title, "also", pool.gpu_type, _split_of(pool), str(pool.replicas), "-", tokens, "-", "-", "-")
     print_listing(console, table)
     times = (each.status.placement.performance for each in outcomes if each.status.placement is not None)
     if not all(found is None or found.validated for found in times):
@@ -203,7 +208,7 @@ def _band(estimate: EstimateStatus) -> str:
     return f"expected {expected / GIB:.2f} GiB, between {low / GIB:.2f} and {high / GIB:.2f}"
 
 
-def _split_of(entry: PlacementStatus | RejectionStatus) -> str:
+def _split_of(entry: PlacementStatus | PoolStatus | RejectionStatus) -> str:
     """The tensor-parallel degree, the stages and engines if there are several, and EP if experts are whole."""
     stages = entry.pipeline_parallel or 1
     cut = str(entry.tensor_parallel) if stages == 1 else f"{entry.tensor_parallel} x PP{stages}"
