@@ -40,8 +40,8 @@ test-unit: $(READY) ## the quick part: no cluster, no Helm, no engine, no browse
 	$(PYTEST) -m "$(FAST) and not lengthy" $(AT_ONCE) $(ARGS)
 
 # Tests on a cluster leave part of the processor idle. These take that alone, so that nothing has to wait for them.
-test-lengthy: $(READY) ## files without a cluster that keep the processor busy for seconds, at the lowest priority
-	nice -n 19 $(PYTEST) $(LENGTHY) -m "$(FAST) and lengthy" $(AT_ONCE) $(ARGS)
+test-lengthy: $(READY) ## files without a cluster that keep the processor busy for seconds, at a low priority
+	nice -n 10 $(PYTEST) $(LENGTHY) -m "$(FAST) and lengthy" $(AT_ONCE) $(ARGS)
 
 test-apart: $(READY) build browser ## the rest: on a real API server, scheduler and Prometheus, and in a real Chromium
 	$(WAITING) $(PYTEST) $(WITH_PARTS) -m "($(APART)) and not ($(ELSEWHERE))" $(AT_ONCE) $(ARGS)
