@@ -12,6 +12,7 @@ AT_ONCE := -n auto --dist loadfile --no-loadscope-reorder
 APART := cluster or helm or gitops or browser
 ELSEWHERE := engine or live or bench or at_length
 FAST := not ($(APART) or $(ELSEWHERE))
+LENGTHY = $(shell grep -rl --include='test_*.py' 'mark\.lengthy' tests)
 WITH_PARTS := tests/chart tests/cluster tests/browser tests/states tests/testbed
 
 # Bytecode is kept even where a user's shell or a container says otherwise: each worker, and each program that a test
@@ -31,12 +32,16 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 	$(BIN)/python -m calculator $(ARGS)
 
 ##@ Test it
-test: ## everything but the real engine: first what needs no cluster (two minutes), then cluster and browser
+test: ## everything but the real engine: first what is quick (three minutes), then cluster and browser, and meanwhile what is lengthy
 	$(MAKE) --no-print-directory test-unit
-	$(MAKE) --no-print-directory test-apart
+	$(MAKE) --no-print-directory -j2 test-apart test-lengthy
 
-test-unit: $(READY) ## the fast part: no cluster, no Helm, no engine, no browser
-	$(PYTEST) -m "$(FAST)" $(AT_ONCE) $(ARGS)
+test-unit: $(READY) ## the quick part: no cluster, no Helm, no engine, no browser
+	$(PYTEST) -m "$(FAST) and not lengthy" $(AT_ONCE) $(ARGS)
+
+# Tests on a cluster leave part of the processor idle. These take that alone, so that nothing has to wait for them.
+test-lengthy: $(READY) ## files without a cluster that keep the processor busy for seconds, at a low priority
+	nice -n 10 $(PYTEST) $(LENGTHY) -m "$(FAST) and lengthy" $(AT_ONCE) $(ARGS)
 
 test-apart: $(READY) build browser ## the rest: on a real API server, scheduler and Prometheus, and in a real Chromium
 	$(WAITING) $(PYTEST) $(WITH_PARTS) -m "($(APART)) and not ($(ELSEWHERE))" $(AT_ONCE) $(ARGS)
@@ -125,8 +130,12 @@ check-generated: $(READY)
 	$(BIN)/python -m scripts.dashboard --check
 	$(BIN)/python -m scripts.chart_readme --check
 
+# Whoever imports a module first compiles it, and workers that begin together would compile the same ones.
+compiled: $(READY)
+	@$(PYTEST) --collect-only -q >.venv/.compiled 2>&1 || { cat .venv/.compiled; false; }
+
 check-mutants: $(READY)
-	nice -n 10 $(BIN)/python -m benchmarks.mutants --changed
+	nice -n 19 $(BIN)/python -m benchmarks.mutants --changed $(MUTANTS)
 
 ##@ Measure it
 law-sources: $(READY) ## what the law was read from against another vLLM release, from PyPI's wheels (ARGS="0.34.0 --record"; the newest by default)
@@ -202,4 +211,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: release law-sources test-kueue scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance bench-signals latency-accuracy latency-fit mutants init format crds dashboard chart-readme goldens screenshots build constraints clean help
+.PHONY: release law-sources test-kueue scale-console try demo test test-unit test-lengthy test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants compiled test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance bench-signals latency-accuracy latency-fit mutants init format crds dashboard chart-readme goldens screenshots build constraints clean help

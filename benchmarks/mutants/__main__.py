@@ -23,7 +23,7 @@ SAMPLE = 50
 GATE_SECONDS = 120.0
 """The time for changed lines in ``make check``. The areas with changed lines share it."""
 
-GATE_SAMPLE = 12
+GATE_SAMPLE = 6
 """Mutants of an area's changed lines for which tests are looked up in that time: more would have no time left."""
 
 
@@ -84,8 +84,9 @@ def _sample(asked: argparse.Namespace, changed: Lines | None) -> int | None:
     """Return how many mutants of an area to choose; None for all."""
     if asked.all:
         return None
-    sample: int = asked.sample
-    return sample if changed is None else math.ceil(GATE_SAMPLE * max(1.0, asked.seconds / GATE_SECONDS))
+    if asked.sample is not None:
+        return int(asked.sample)
+    return SAMPLE if changed is None else math.ceil(GATE_SAMPLE * max(1.0, asked.seconds / GATE_SECONDS))
 
 
 def _modules(name: str, asked: argparse.Namespace, changed: Lines | None) -> tuple[str, ...]:
@@ -105,7 +106,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
     parser.add_argument("--only", action="append", choices=list(AREAS), help="this area; may be repeated")
     parser.add_argument("--module", action="append", metavar="NAME", help="this module of an area; may be repeated")
-    parser.add_argument("--sample", type=int, default=SAMPLE, metavar="N", help=f"mutants of an area, usually {SAMPLE}")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help=f"mutants of an area, usually {SAMPLE}; with --changed {GATE_SAMPLE} in {GATE_SECONDS:.0f} seconds",
+    )
     parser.add_argument(
         "--seed",
         type=int,

@@ -30,6 +30,8 @@ from tests.support.exported import (
     wish,
 )
 
+pytestmark = pytest.mark.lengthy
+
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[FilledCluster]:

@@ -27,6 +27,8 @@ from tests.support.operator_in_memory import OperatorInMemory, Trouble
 from tests.support.small_worlds import APPROVAL, APPROVED, MOVE, NAME, OFF, SCALE_OUT, Stage, Story, World, load
 from tests.support.witness import Witness
 
+pytestmark = pytest.mark.lengthy
+
 STORIES = {story.name: story for story in (SCALE_OUT, MOVE, APPROVED)}
 L4_DEPLOYMENT, L40S_DEPLOYMENT = f"{NAME}-{L4_POOL}", f"{NAME}-{L40S_POOL}"
 MOST_PASSES = 60

@@ -51,12 +51,20 @@ class Desk:
     done: set[tuple[str, int]] = field(default_factory=set)
     written: dict[str, int] = field(default_factory=dict)
     writes: int = 1000
+    read: dict[tuple[str, int, int | None], Deployment] = field(default_factory=dict)
     time: PlanningTime = field(init=False)
 
     def __post_init__(self) -> None:
         self.time = PlanningTime(SECONDS, clock=lambda: self.spent, wall=lambda: self.spent)
 
     def case(self, name: str) -> Deployment:
+        """A deployment is read once for each generation and status, as passes read it."""
+        version = name, self.generations.get(name, 1), self.written.get(name)
+        if version not in self.read:
+            self.read[version] = self.case_of(name)
+        return self.read[version]
+
+    def case_of(self, name: str) -> Deployment:
         body = inference_deployment_body(name, uid=name)
         body["metadata"] |= {"namespace": name.partition("-")[0], "generation": self.generations.get(name, 1)}
         if name in self.written:

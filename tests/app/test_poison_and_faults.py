@@ -52,6 +52,8 @@ from tests.support.poison import FAR_FROM_THE_TYPE, NOT_YET, POISONED_SPECS
 from tests.support.volumes import MANY, ONCE, ZONE, claim, storage_class, volume
 from tests.support.volumes_in_memory import users_of
 
+pytestmark = pytest.mark.lengthy
+
 STORIES = os.environ.get("PLIMSOLL_STORIES", "")
 """How many stories to make up. Without a number there are some, and they are the same in every run."""
 

@@ -35,6 +35,8 @@ from tests.support.installed import LLAMA_8B, condition, inference_deployment
 from tests.support.kueue_in_memory import PARENT, Kueue, queue_of
 from tests.support.operator_in_memory import OperatorInMemory
 
+pytestmark = pytest.mark.lengthy
+
 QUEUED, HONEST = "queued", "honest"
 QUEUES = {"a": "team-a", "b": "team-b", "c": "team-a"}
 KIND = INFERENCE_DEPLOYMENTS.plural

@@ -41,6 +41,8 @@ from tests.support.exhaustive_solver import cost, solve_exhaustively
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, request, tenant
 from tests.support.tables import every_case
 
+pytestmark = pytest.mark.lengthy
+
 SIZES = (1, 2, 4, 8)
 TINY = Place("llm", 12)
 Capture = pytest.CaptureFixture[str]

@@ -27,6 +27,8 @@ from tests.cli.test_estimate import Ran, manifest, one
 from tests.support.planning import H100, gpu
 from tests.support.tables import every_case
 
+pytestmark = pytest.mark.lengthy
+
 QWEN = "Qwen/Qwen3-8B"
 LARGE = "meta-llama/Llama-3.3-70B-Instruct"
 MODELS = (QWEN, LARGE, "google/gemma-3-27b-it", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-V3")

@@ -10,6 +10,8 @@ import pytest
 from plimsoll.adapters.catalog import catalogued_models
 from tests.support.alone import EXTRAS, OTHER_EXTRAS, ROOT, command
 
+pytestmark = pytest.mark.lengthy
+
 MODEL = "Qwen/Qwen3-8B"
 GPU = "h100-sxm-80gb"
 DEPLOYMENT = str(ROOT / "examples" / "02-70b-fp8" / "deployment.yaml")

@@ -31,6 +31,8 @@ from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
 from tests.support.live_passes import AUTO, H100, L4, L40S, LivePasses
 from tests.support.tables import examples
 
+pytestmark = pytest.mark.lengthy
+
 LONGEST_SECONDS = 10.0
 
 NAMES = ("chat", "mail", "asks")

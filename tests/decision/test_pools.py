@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from plimsoll.decision.deployment import RefusedWrite
+from plimsoll.decision.deployment import PlacedPools, RefusedWrite
 from plimsoll.decision.memory import Memory, running_of
-from plimsoll.decision.pools import delay_of
+from plimsoll.decision.pools import delay_of, with_retune
 from plimsoll.decision.supervisor import error_words
 from plimsoll.decision.surroundings import Surroundings, fails_there, read_pools
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.facts.cluster.pod_reading import PodFacts
+from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock
 from plimsoll.status.reading import Record
 from tests.api.manifests import deployment
 from tests.support.outcomes import deployment_of, ready_of
@@ -88,6 +90,37 @@ def test_gpus_are_kept_for_refused_pods_for_a_minute(silent: float, *, over: boo
     around = Surroundings({}, {})
     [seen] = read_pools(Record(pools=(kept,)), around, wanted=1, now=1000.0, grace_seconds=30.0, refused_since=refused)
     assert (seen.refused, seen.promise_over) == (True, over)
+
+
+def changing(now: float, replicas: int, *pods: PodFacts, stranded: int = 0) -> PlacedPools:
+    """A pool whose engines got other settings at second 1,000, and have 900 s until the next replica must serve."""
+    placed = replace(pool(H100), replicas=replicas, stranded=stranded, failing=1)
+    asked = deployment_of()
+    clock = RetuneClock(
+        (EarlierSettings(placed.name, StepLimits(sequences=8)),), 1000.0, 900.0, asked.identity.digests.engine
+    )
+    around = Surroundings({placed.name: pods}, {})
+    return with_retune(PlacedPools(around, (placed,)), asked.identity, Record(retune=clock), None, now)
+
+
+@pytest.mark.parametrize(("replicas", "is_under_way"), [(0, False), (1, True)])
+def test_other_settings_are_waited_for_while_one_replica_is_wanted(replicas: int, *, is_under_way: bool) -> None:
+    found = changing(1000.0, replicas)
+    assert (found.retune is not None, found.retune_due) == (is_under_way, 1900.0 if is_under_way else None)
+
+
+@pytest.mark.parametrize(("now", "is_late"), [(1899.9, False), (1900.0, True)])
+def test_other_settings_are_late_from_the_second_in_which_they_must_serve(now: float, *, is_late: bool) -> None:
+    [late] = changing(now, 2).pools
+    assert (late.overdue, late.failing) == (is_late, 0)
+
+
+@pytest.mark.parametrize(("ending", "counted"), [(False, 1), (True, 2)])
+def test_the_pod_that_an_update_starts_first_is_no_stranded_replica(*, ending: bool, counted: int) -> None:
+    """Two replicas find no node. Where a third pod is there that stays, one of the two is more than wanted."""
+    pods = (STARTS, replace(STARTS, name="b"), replace(STARTS, name="c", terminating=ending))
+    [found] = changing(1000.0, 2, *pods, stranded=2).pools
+    assert found.stranded == counted
 
 
 def test_of_long_words_of_others_the_beginning_is_quoted() -> None:

@@ -25,6 +25,8 @@ from tests.facts.checkpoints import CLASSES, ROWS, packed, row_of, tensors_of
 from tests.support.tables import every_case
 from tests.support.work import measured_effort
 
+pytestmark = pytest.mark.lengthy
+
 RANKS = [(row, int(degree)) for row in ROWS for degree in row["bytes"]]
 
 WITHIN = 0.002

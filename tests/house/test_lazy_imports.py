@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.alone import command
 
+pytestmark = pytest.mark.lengthy
+
 OF_DECISIONS = frozenset(
     {
         "highspy", "kopf", "numpy", "plimsoll.adapters.highs", "plimsoll.app", "plimsoll.decision.decide",

@@ -32,6 +32,19 @@ def test_every_row_is_a_file_of_tests() -> None:
     assert [name for name in SECONDS if not (ROOT / name).is_file()] == []
 
 
+def test_make_finds_every_lengthy_file_by_its_marker() -> None:
+    """The Makefile looks for ``mark.lengthy`` in files of tests: elsewhere it would be found by no command."""
+    files = {path for path in (ROOT / "tests").rglob("*.py") if "lengthy" in path.read_text(encoding="utf-8")}
+    files -= {Path(__file__)}
+    assert files
+    assert {path.name for path in files if "pytest.mark.lengthy" not in path.read_text(encoding="utf-8")} == set()
+    assert [path for path in files if not path.name.startswith("test_")] == []
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "grep -rl --include='test_*.py' 'mark\\.lengthy' tests" in makefile
+    assert '"$(FAST) and lengthy"' in makefile
+    assert '"$(FAST) and not lengthy"' in makefile
+
+
 def test_long_files_come_first_and_the_tests_of_a_file_keep_their_order() -> None:
     quick, new = "tests/house/test_order.py", "tests/cluster/test_of_tomorrow.py"
     files = [(quick, False), (SHORTER, True), (new, True), (LONGEST, True)]

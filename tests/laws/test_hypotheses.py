@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +31,8 @@ from tests.support.live_situations import enough_for
 from tests.support.planning import H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, fleet, node, request
 from tests.support.tables import examples
 from tests.support.world_plans import planned
+
+pytestmark = pytest.mark.lengthy
 
 NOW = 1_700_000_000.0
 POLICY = RebalancePolicy(mode=Mode.AUTO, max_replicas=99)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +32,8 @@ from plimsoll.placement.places.place import first_that_fits, pick
 from plimsoll.placement.plan import plan
 from tests.laws.strategies import KINDS, fleets, requests, shapes
 from tests.support.tables import examples
+
+pytestmark = pytest.mark.lengthy
 
 CATALOG = load_gpu_types()
 ZONES = ("a", "b")

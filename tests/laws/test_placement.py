@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from plimsoll.placement.plan import plan
 from tests.laws.room import is_within
 from tests.laws.strategies import fleets, nodes, requests
 from tests.support.tables import examples
+
+pytestmark = pytest.mark.lengthy
 
 pairs = st.tuples(requests("a"), requests("b"), requests("c"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from plimsoll.placement.demands.pools import Decision, PoolState
 from plimsoll.placement.demands.rehoming import MAX_REHOMINGS_PER_HOUR
 from tests.laws.scheduled_world import Life, World, hours_of
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, request
+
+pytestmark = pytest.mark.lengthy
 
 KINDS = (H100, L40S, L4, A100, "a100-sxm-40gb", "h200-sxm-141gb", "a40-48gb")
 PASSES = 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from plimsoll.placement.demands.failed_moves import standing
 from plimsoll.placement.demands.pools import Decision, PoolState, pool_name
 from tests.laws.moving_world import MOVE_SECONDS, SPEC, Moving, MovingWorld
 from tests.support.planning import H100, L4, L40S, fleet, node, request
+
+pytestmark = pytest.mark.lengthy
 
 PASSES = 40
 KINDS = (L4, L40S, H100)

@@ -27,6 +27,8 @@ from tests.render.workloads import chosen_pool
 from tests.support.planning import model
 from tests.support.tables import examples
 
+pytestmark = pytest.mark.lengthy
+
 LONGEST_REFUSAL = 2000
 POOL, CHOICE = chosen_pool()
 MODEL = model()

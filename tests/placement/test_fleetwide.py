@@ -32,6 +32,8 @@ from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, g
 from tests.support.tables import every_case
 from tests.support.world_plans import planned
 
+pytestmark = pytest.mark.lengthy
+
 MOST_REMEMBERED = 8
 
 SHARE_OF_SPOT = 0.3

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+import pytest
+
 from plimsoll.adapters import highs
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint, Toleration
 from plimsoll.domain.cluster.gpus import CapacityType
@@ -22,6 +24,8 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, request, tenant
 from tests.support.tables import every_case
+
+pytestmark = pytest.mark.lengthy
 
 MOST_NAMED = 3
 

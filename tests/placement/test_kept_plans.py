@@ -5,9 +5,13 @@ from __future__ import annotations
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 from tests.placement.kept_plans import kept_plans
 from tests.placement.kept_proposals import kept_proposals
 from tests.support.kept import moved
+
+pytestmark = pytest.mark.lengthy
 
 ROOT = Path(__file__).resolve().parents[2]
 

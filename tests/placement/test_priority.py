@@ -20,6 +20,8 @@ from plimsoll.placement.solvers.greedy import solve_greedily
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 from tests.support.tables import every_case
 
+pytestmark = pytest.mark.lengthy
+
 MAKERS: dict[str, Callable[[], Solver]] = {
     "highs": highs.fleetwide,
     "search": Fleetwide,

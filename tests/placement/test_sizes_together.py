@@ -21,6 +21,8 @@ from tests.support.every_size import best_goals, goals_of
 from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
 from tests.support.tables import every_case
 
+pytestmark = pytest.mark.lengthy
+
 MAKERS: dict[str, Callable[[], Fleetwide]] = {"highs": highs.fleetwide, "search": Fleetwide}
 
 SHARE_OF_SIZED = 0.8

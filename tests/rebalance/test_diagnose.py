@@ -302,14 +302,16 @@ def test_the_load_of_engines_that_pool_is_not_read_from_a_cache_that_stays_empty
 
 
 def test_one_look_at_which_all_were_needed_is_enough_to_keep_them() -> None:
-    memory = enough_for(1, 600)
+    memory, policy = enough_for(1, 600), replace(SHUT, cooldown_seconds=600)
     looks = (*memory.looks[:60], replace(memory.looks[60], enough=2), *memory.looks[61:])
-    assert found(EASY, IDLE, memory=replace(memory, looks=looks)).kind is DiagnosisKind.NOTHING_TO_CHANGE
+    one_look = found(EASY, IDLE, memory=replace(memory, looks=looks), policy=policy)
+    assert one_look.kind is DiagnosisKind.NOTHING_TO_CHANGE
 
 
 def test_while_a_request_waits_none_is_superfluous() -> None:
-    waiting = replace(EASY, waiting=1)
-    assert found(waiting, IDLE, memory=enough_for(1, 600)).kind is DiagnosisKind.NOTHING_TO_CHANGE
+    memory, policy = enough_for(1, 600), replace(SHUT, cooldown_seconds=600)
+    kinds = [found(replace(EASY, waiting=count), IDLE, memory=memory, policy=policy).kind for count in (0.9, 1)]
+    assert kinds == [DiagnosisKind.IDLE, DiagnosisKind.NOTHING_TO_CHANGE]
 
 
 def test_at_most_half_of_the_replicas_are_superfluous_at_once() -> None:

@@ -97,6 +97,13 @@ def test_where_the_promised_time_per_token_is_missed_no_larger_step_is_taken() -
     assert larger_step(tight, PROMPTS, seen(PROMPTS, 0.31), steps()) is None
 
 
+def test_the_times_of_a_token_are_those_with_the_requests_of_one_pod() -> None:
+    of_one = seen(DOCUMENTS, 0.06, running=4.0)
+    assert token_times(LARGE_STEP, DOCUMENTS, replace(of_one, running=8.0, pods=2)) == token_times(
+        LARGE_STEP, DOCUMENTS, of_one
+    )
+
+
 def test_where_answers_are_the_bottleneck_no_larger_step_is_looked_for() -> None:
     busy = replica(H100, 512, Slo(5, 0.02), kv_tokens=2_000_000)
     assert capacity_of(busy, ANSWERS).limit is ConcurrencyLimit.TOKEN_TIME

@@ -38,6 +38,13 @@ def test_a_step_does_not_go_on(step_at: float, height: float) -> None:
     assert rise_within(points(lambda at: 5 + (height if at >= step_at else 0)), 300) == 0
 
 
+def test_both_halves_of_the_time_must_rise_and_not_the_first_third() -> None:
+    """The first half of these 12 points rises by 13 / 35 a point, the second by 1, and all of them by 114 / 143."""
+    late, later = ([Point(1e9 + 30.0 * at, float(max(0, at - flat))) for at in range(12)] for flat in (3, 4))
+    assert rise_within(late, 30.0) == pytest.approx(114 / 143)
+    assert rise_within(later, 30.0) == 0, "its first half rises by a seventh of a request a point"
+
+
 def test_noise_is_no_rise() -> None:
     found = []
     for seed in range(200):

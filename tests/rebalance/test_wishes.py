@@ -117,6 +117,12 @@ def test_a_queue_as_usual_is_no_backlog() -> None:
     assert wish_of(load(waiting, waiting), MODEL).need is not Need.BACKLOG
 
 
+def test_the_first_request_beyond_a_usual_queue_is_a_backlog() -> None:
+    usual, longer = ([replace(USUAL, waiting=waiting), replace(USUAL, waiting=2.0)] for waiting in (2.0, 3.0))
+    needs = [wish_of(load(*pods, backlog_seconds=0.01), MODEL).need for pods in (usual, longer)]
+    assert (needs[0] is Need.BACKLOG, needs[1]) == (False, Need.BACKLOG)
+
+
 # -- the cache ---------------------------------------------------------------------------------------------------------
 
 

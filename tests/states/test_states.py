@@ -13,7 +13,7 @@ from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.states import mark_of
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.public_words import LEFT_OUT_ON_PURPOSE
-from plimsoll.status.severity import ALERTS, FULL_FROM, PATIENCE_SECONDS, Severity, State
+from plimsoll.status.severity import ALERTS, FULL_FROM, PATIENCE_SECONDS, Pressure, Severity, State
 from tests.states.states import BEGINS, CASES, PAGE, ROOT, Case, definition, page_text
 from tests.support.alerting import RULES
 from tests.support.tables import every_case
@@ -32,6 +32,13 @@ def health(kind: str, body: dict[str, Any]) -> tuple[str, str]:
 
 def conditions_of(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["type"]: each for each in body.get("status", {}).get("conditions", ())}
+
+
+@pytest.mark.parametrize(
+    ("kv_share", "waiting", "is_full"), [(0.9, 1.0, True), (0.899, 1.0, False), (0.9, 0.9, False), (1.0, 0.0, False)]
+)
+def test_a_cache_is_full_from_nine_tenths_if_one_waits(kv_share: float, waiting: float, *, is_full: bool) -> None:
+    assert Pressure(kv_share, waiting).is_full is is_full
 
 
 @every_case("case", CASES, ids=[each.name for each in CASES])

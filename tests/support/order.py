@@ -57,6 +57,7 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/cluster/test_namespaced.py": 30,
         "tests/cluster/test_plan_review.py": 30,
         "tests/cluster/test_queue.py": 30,
+        "tests/benchmarks/test_placement.py": 25,
         "tests/cluster/test_alerts.py": 25,
         "tests/cluster/test_console_approvals.py": 25,
         "tests/cluster/test_judge.py": 25,

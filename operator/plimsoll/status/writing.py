@@ -119,7 +119,7 @@ def _decided(report: Report, decision: Decision) -> Fields:
         "image_platforms": PLATFORMS.fields(request.platforms) if request.platforms.is_noted else None,
     }
     if retune is not None:
-        due = retune.due((), 0) if report.retune_due is None else report.retune_due
+        due = retune.began + retune.each if report.retune_due is None else report.retune_due
         found["retune"] = RETUNE.fields(retune, due_at=to_rfc3339(due))
     if decision.sizes:
         size = ChosenSize(request.replicas, request.shape.concurrency, report.size_digest or "", decision.sizes)
