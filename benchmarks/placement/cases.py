@@ -57,10 +57,8 @@ class Case:
             "above_bound_percent": round(self.verdict.above, 4),
             "unplaced": self.verdict.unplaced,
             "unplaced_bound": self.best.unplaced,
-            "doubtful": self.verdict.doubtful,
-            "doubtful_bound": self.best.doubtful,
-            "slo_misses": self.verdict.missed,
-            "slo_misses_bound": None if self.verdict.missed is None else self.best.misses,
+            "doubts": self.verdict.doubts,
+            "doubts_bound": self.best.doubts,
             "whole_nodes": self.verdict.whole_nodes,
         }
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from benchmarks.placement.bound.instance import choice_of, instance_of, replicas_of, supply_of
 from benchmarks.placement.bound.optimum import Optimum, optimum
 from benchmarks.placement.bound.packing import divide_each_other, slot_rows
-from benchmarks.placement.goals import misses_slo
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.solvers.protocol import Award, Solver, Stock
@@ -27,13 +26,12 @@ class Verdict:
     """The figures of one solver in one world.
 
     ``least_dollars`` is the optimum for the same replicas that the solver placed: a solver gains nothing by leaving a
-    dear replica out. ``missed`` are replicas that miss their latency goals; None where options say nothing about speed.
+    dear replica out.
     """
 
     wanted: int
     unplaced: int
-    doubtful: int
-    missed: int | None
+    doubts: int
     dollars: float
     least_dollars: float
     whole_nodes: int
@@ -56,17 +54,13 @@ def verdict_on(solver: Solver, demands: Sequence[Demand], stock: Stock, best: Op
     wanted = sum(max(0, demand.missing) for demand in demands)
     placed = sum(each.replicas for each in granted)
     unplaced = wanted - placed
-    doubtful = sum(each.replicas for each in granted if choice_of(each.choice).doubtful)
-    known = any(misses_slo(each.choice) is not None for each in granted)
-    missed = sum(each.replicas for each in granted if misses_slo(each.choice)) if known else None
     dollars = sum(each.replicas * choice_of(each.choice).dollars for each in granted)
-    doubts = 2 * (missed or 0) + doubtful
+    doubts = sum(each.replicas * choice_of(each.choice).doubts for each in granted)
     same = (unplaced, doubts) == (0, best.doubts)
     return Verdict(
         wanted=wanted,
         unplaced=unplaced,
-        doubtful=doubtful,
-        missed=missed,
+        doubts=doubts,
         dollars=dollars,
         least_dollars=best.dollars if same else _least_dollars(awards, stock, doubts),
         whole_nodes=whole_nodes(stock, awards[-1].left if awards else stock.ledger),

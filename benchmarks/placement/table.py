@@ -93,12 +93,12 @@ def _quality_table(name: str, cases: Sequence[Case]) -> Table:
     columns = list(_columns(cases))
     for label, _ in columns:
         table.add_column(label, justify="right", no_wrap=True)
-    for label in ("all", "SLO\nmissed", "doubt-\nful", "whole nodes\nleft, 80 %"):
+    for label in ("all", "doubts", "whole nodes\nleft, 80 %"):
         table.add_column(label, justify="right", no_wrap=True)
     for solver in dict.fromkeys(case.solver for case in cases):
         own = [case for case in cases if case.solver == solver]
         cells = [_cell([case for case in own if pick(case)]) for _, pick in columns]
-        table.add_row(solver, *cells, _cell(own), _missed(own), _doubtful(own), _whole(own))
+        table.add_row(solver, *cells, _cell(own), _doubts(own), _whole(own))
     return table
 
 
@@ -131,13 +131,8 @@ def _percent(value: float) -> str:
     return f"{value + 0.0:.1f}".replace("-0.0", "0.0")
 
 
-def _missed(cases: Sequence[Case]) -> str:
-    known = [case.verdict.missed for case in cases if case.verdict.missed is not None]
-    return str(sum(known)) if known else "n/a"
-
-
-def _doubtful(cases: Sequence[Case]) -> str:
-    return f"{sum(case.verdict.doubtful - case.best.doubtful for case in cases):+d}"
+def _doubts(cases: Sequence[Case]) -> str:
+    return f"{sum(case.verdict.doubts - case.best.doubts for case in cases):+d}"
 
 
 def _whole(cases: Sequence[Case]) -> str:

@@ -162,7 +162,7 @@ def _choices(request: Request, fleet: Fleet, memo: Memo, known: dict[tuple[objec
     key = (request.model.name, request.shape, request.constraints)
     if key not in known:
         priced = choices_of(demand_of(Tenant(request, 1), fleet, memo))
-        known[key] = tuple(sorted(replace(each, dollars=0.0, doubtful=False) for each in priced))
+        known[key] = tuple(sorted(replace(each, dollars=0.0, doubts=0) for each in priced))
     return known[key]
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from benchmarks.placement.goals import misses_slo
-from plimsoll.domain.decisions.outcomes import Fit, Option
+from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.options.verdicts import Options
 from plimsoll.placement.solvers.protocol import Stock
@@ -18,19 +17,14 @@ from plimsoll.placement.solvers.protocol import Stock
 class Choice:
     """A GPU type and a number of GPUs for one replica: how bad it is, and what it costs.
 
-    ``dollars`` are US dollars an hour, with the worth of the time that users wait.
+    ``doubts`` are those that placement counts, whatever the choice costs. ``dollars`` are US dollars an hour, with the
+    worth of the time that users wait.
     """
 
-    misses: bool
-    doubtful: bool
+    doubts: int
     dollars: float
     gpus: int
     gpu_type: str
-
-    @property
-    def doubts(self) -> int:
-        """The doubts about the choice, whatever it costs. A missed latency goal counts like two doubtful fits."""
-        return 2 * self.misses + self.doubtful
 
     @property
     def place(self) -> tuple[str, int]:
@@ -110,8 +104,7 @@ def choice_of(option: Option) -> Choice:
     if option.cost is None:
         raise ValueError(f"{option.gpu.name} has no price: every type of a benchmark's fleet needs one")
     return Choice(
-        misses=bool(misses_slo(option)),
-        doubtful=option.estimate.fit is not Fit.SURE,
+        doubts=option.doubts,
         dollars=float(option.cost),
         gpus=option.split.gpus,
         gpu_type=option.gpu.name,

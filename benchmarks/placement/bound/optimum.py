@@ -6,7 +6,7 @@ A deployment's replicas may be mixed over GPU types, so no solver can do better.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.placement.bound.instance import Choice, Choices, Instance, sizes_of
@@ -22,16 +22,10 @@ class Optimum:
     """
 
     unplaced: int
-    misses: int
-    doubtful: int
+    doubts: int
     dollars: float
     proven: bool
     mix: Mapping[Choices, Mapping[Choice, int]]
-
-    @property
-    def doubts(self) -> int:
-        """The doubts about its choices; see :class:`Choice`."""
-        return 2 * self.misses + self.doubtful
 
 
 def optimum(
@@ -117,15 +111,11 @@ class _Model:
         solved = self.programme.minimise([*goals, dollars])
         return Optimum(
             unplaced=self.unplaced(solved),
-            misses=self._count(solved, lambda choice: choice.misses),
-            doubtful=self._count(solved, lambda choice: choice.doubtful),
+            doubts=round(sum(count * solved.values[column] for column, count in doubts.items())),
             dollars=solved.bound,
             proven=solved.optimal,
             mix=self._mix(solved),
         )
-
-    def _count(self, solved: Solved, counts: Callable[[Choice], bool]) -> int:
-        return round(sum(solved.values[column] for (_, choice), column in self.taken.items() if counts(choice)))
 
     def _mix(self, solved: Solved) -> dict[Choices, dict[Choice, int]]:
         mix: defaultdict[Choices, dict[Choice, int]] = defaultdict(dict)

@@ -63,9 +63,9 @@ def least_fragments(demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
 
 
 def _smallest(demand: Demand) -> list[Option]:
-    """Return one option for each GPU type: a sure one before a doubtful one, and then the fewest GPUs."""
+    """Return one option for each GPU type: the fewest doubts, and then the fewest GPUs."""
     best: dict[str, Option] = {}
-    for option in sorted(options_of(demand), key=lambda each: (choice_of(each).doubtful, rank(each))):
+    for option in sorted(options_of(demand), key=lambda each: (choice_of(each).doubts, rank(each))):
         best.setdefault(option.gpu.name, option)
     return list(best.values())
 

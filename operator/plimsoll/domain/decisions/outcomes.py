@@ -334,7 +334,11 @@ class MemoryEstimate:
 
     @property
     def fit_by_figures(self) -> Fit:
-        """Whether the need fits by the figures alone. Candidates are compared by it, because they share all doubts."""
+        """Whether the need fits by the figures alone.
+
+        Candidates are compared by it: their doubts are the same, or say no more than that nobody has measured such a
+        start on the card.
+        """
         each = (self.fit_of_bytes, self.fit_of_states, self.fit_of_step)
         if Fit.NO in each:
             return Fit.NO
