@@ -50,6 +50,7 @@ class _Run:
             self._agenda, self._fleet.ready, routing, patience, chance, scenario.faults, scenario.tries
         )
         self._wanted = scenario.start_replicas
+        self._pods = self._wanted
         self._changes: list[Change] = []
 
     def begin(self) -> None:
@@ -87,8 +88,11 @@ class _Run:
         wanted = min(max(order.replicas, self._scenario.min_replicas), self._scenario.max_replicas)
         if wanted != self._wanted:
             self._changes.append(Change(self._agenda.now, self._wanted, wanted))
-            self._wanted = wanted
-            self._fleet.resize(wanted)
+        self._fleet.end(order.ends)
+        pods = wanted + (order.replaces and not order.ends)
+        if (wanted, pods) != (self._wanted, self._pods):
+            self._fleet.resize(pods)
+        self._wanted, self._pods = wanted, pods
 
     def _view(self) -> View:
         scenario, now = self._scenario, self._agenda.now

@@ -134,12 +134,15 @@ class Order:
     """The replicas that are wanted from now on, the engines' limit of requests at the same time, and their step.
 
     With another limit or step than before, all replicas are replaced one after another: each new one serves before an
-    old one goes. None keeps what is.
+    old one goes. None keeps what is. While one replica is to be replaced there is one more (``replaces``), and then the
+    pod ``ends``.
     """
 
     replicas: int
     max_num_seqs: int | None = None
     max_batched_tokens: int | None = None
+    replaces: bool = False
+    ends: str = ""
 
 
 class Policy(Protocol):

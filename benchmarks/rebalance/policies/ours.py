@@ -76,10 +76,13 @@ class Ours:
             now=view.now,
         )
         self.standing = self.turn.standing
-        change = self.turn.decision
+        change, ends = self.turn.decision, self.turn.ends
+        order = Order(self.standing.target_replicas, replaces=self.standing.replacement is not None, ends=ends)
         if not isinstance(change, Retune) or not self.turn.acted:
-            return Order(self.standing.target_replicas)
-        return Order(self.standing.target_replicas, change.limits.sequences or None, change.limits.step_tokens or None)
+            return order
+        return replace(
+            order, max_num_seqs=change.limits.sequences or None, max_batched_tokens=change.limits.step_tokens or None
+        )
 
     def _season_at(self, view: View) -> Season | None:
         """Return the season as the operator knows it: made anew every ten minutes."""

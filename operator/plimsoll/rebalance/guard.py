@@ -111,7 +111,7 @@ def _replacement_held_back(change: ReplaceReplica, situation: Situation, wanted:
     """
     placement, known = situation.placement, situation.history.clamped(situation.now)
     if _has_not_helped(change, situation):
-        return Wait(DecisionReason.REPLACING_DOES_NOT_HELP, (*wanted, ("pod", change.pod), ("node", change.node)))
+        return Wait(DecisionReason.REPLACING_DOES_NOT_HELP, (*wanted, *change.numbers))
     if placement.updating or placement.rolling or placement.retuning:
         return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *placement.numbers))
     late = known.only(DecisionReason.REPLICAS_STUCK.value).last(ChangeKind.ROLL_BACK)

@@ -234,6 +234,11 @@ class SimulatedFleet(Generic[Limits]):
         for _ in range(wanted, len(self._living)):
             self._remove(self._least_missed())
 
+    def end(self, name: str) -> None:
+        """Remove one replica that serves. None is created in its place."""
+        for replica in [each for each in self._ready if each.name == name]:
+            self._remove(replica)
+
     def update(self, engine: Limits) -> None:
         """Replace all replicas by others with this engine, one after another and each new one before an old one."""
         if engine == self.engine:

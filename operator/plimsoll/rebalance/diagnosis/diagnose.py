@@ -377,7 +377,8 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
         return locked
     others = (traffic.in_engines - busiest.waiting) / max(1, traffic.pods - 1)
     favoured = () if judged.alike is None else judged.alike.favoured
-    if favoured or (traffic.pods > 1 and busiest.waiting >= LONG_QUEUE and others < 1):
+    is_suspect = any(each.pod == busiest.pod for each in judged.memory.suspects)  # then no router is at fault
+    if favoured or (traffic.pods > 1 and busiest.waiting >= LONG_QUEUE and others < 1 and not is_suspect):
         waits = ("pod", busiest.pod), ("pod_waiting", round(busiest.waiting))
         found = (*numbers, *waits, *share_numbers(busiest, traffic.loads))
         more = _relief(situation, judged) if favoured and _missed(traffic, judged) else 0

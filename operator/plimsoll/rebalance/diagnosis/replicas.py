@@ -228,7 +228,8 @@ class _Speed:
 def suspect_numbers(suspect: Suspect, situation: Situation) -> Numbers:
     """Return what proves that a replica is slow or silent, for people."""
     node = situation.placement.node_of(suspect.pod)
-    figures: Numbers = (("pod", suspect.pod), ("node", node), ("seconds", round(situation.now - suspect.since)))
+    where: Numbers = (("node", node),) if node else ()
+    figures: Numbers = (("pod", suspect.pod), *where, ("seconds", round(situation.now - suspect.since)))
     if suspect.reason is DecisionReason.REPLICA_SILENT:
         return figures
     return (

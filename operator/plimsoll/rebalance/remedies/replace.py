@@ -22,7 +22,7 @@ def replace_replica(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Off
     if situation.replacement is not None:
         return None  # it is replaced already
     numbers = dict(diagnosis.numbers)
-    change = ReplaceReplica(diagnosis.reason, diagnosis.numbers, str(numbers["pod"]), str(numbers["node"]))
+    change = ReplaceReplica(diagnosis.reason, diagnosis.numbers, str(numbers["pod"]), str(numbers.get("node", "")))
     if ask.tenant.request.mounts_alone:
         return Wait(DecisionReason.NO_PLACE_FOUND, (("wanted", change.reason.value), ("nearest", "")))
     return ask(change, with_one_off(ask.tenant, change))
