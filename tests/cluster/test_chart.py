@@ -168,6 +168,7 @@ OPERATORS = {
         "delete jobs.batch",
         "create poddisruptionbudgets.policy",
         "patch services",
+        "create pods/eviction",
         "watch pods",
         "watch resourcequotas",
         "list limitranges",

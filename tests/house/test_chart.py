@@ -33,6 +33,7 @@ SERVED_RIGHTS = {
     ("plimsoll.dev", "placementapprovals/status"): ["update"],
     ("", "secrets"): ["get"],
     ("", "services"): OWN,
+    ("", "pods/eviction"): ["create"],
     ("", "resourcequotas"): WATCH,
     ("", "limitranges"): ["list"],
     ("", "persistentvolumeclaims"): ["get"],

@@ -339,7 +339,15 @@ CASES: tuple[Case, ...] = (
         "Current", "Healthy", "requests wait", "warn", Severity.TROUBLE, "QueueBound", 0, "QueueBound",
     ),
     Case(
-        "one pod is slow", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.IMBALANCED)), "True Serving",
+        "a replica is slow", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.REPLICA_SLOW)), "True Serving",
+        "Current", "Healthy", "slow replica", "warn", Severity.TROUBLE, "ReplicaSlow", 0, "ReplicaSlow",
+    ),
+    Case(
+        "a replica is silent", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.REPLICA_SILENT)), "True Serving",
+        "Current", "Healthy", "silent replica", "warn", Severity.TROUBLE, "ReplicaSilent", 0, "ReplicaSilent",
+    ),
+    Case(
+        "one pod gets too much", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.IMBALANCED)), "True Serving",
         "Current", "Healthy", "uneven load", "warn", Severity.TROUBLE, "Imbalanced", 0, "Imbalanced",
     ),
     Case(

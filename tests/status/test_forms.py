@@ -28,8 +28,9 @@ from plimsoll.placement.demands.pools import Pool, PoolState, pool_name
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.options.total_load import Size
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
-from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import REPLACE_REASONS, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
+from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.status import decisions, loop, observations, places, writing
 from plimsoll.status.forms import Field, Form, Unusable, number, word
 from plimsoll.status.writing import document_of
@@ -89,6 +90,7 @@ learned: Drawn = {
     "output_tokens": figures,
     "others": several(st.tuples(texts, slowness)),
 }
+replacement: Drawn = {"pod": texts, "node": texts, "reason": st.sampled_from(REPLACE_REASONS), "began": times}
 refusal: Drawn = {"proposal": texts, "by": texts, "reason": texts, "until": times, "generation": whole}
 size: Drawn = {
     "replicas": whole,
@@ -133,6 +135,7 @@ VALUES: Mapping[str, Drawn] = {
     },
     "MARK": marks,
     "LEARNED": learned,
+    "REPLACEMENT": replacement,
     "REFUSAL": refusal,
     "REBALANCING": {
         **dict.fromkeys(("decision", "reason", "message"), texts),
@@ -141,6 +144,7 @@ VALUES: Mapping[str, Drawn] = {
         "target_replicas": optional(replicas),
         "changes": several(st.builds(ChangeRecord, **marks), MAX_CHANGES // 50),
         "learned": optional(st.builds(Learned, **learned)),
+        "replacing": optional(st.builds(Replacement, **replacement)),
         "approved": flags,
         "answered": st.builds(AnsweredProposals, several(st.builds(StandingRejection, **refusal)), several(texts)),
         "hints": several(texts),

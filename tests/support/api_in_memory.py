@@ -166,6 +166,12 @@ class ApiInMemory:
         self.changes.append((kind, "DELETED", gone))
         self._note(user, "delete", kind.plural, key, 200, None)
 
+    def evict(self, key: ObjectKey, user: str) -> None:
+        """End a pod as a drain does; its Deployment makes another one when the controllers run."""
+        self._existing(PODS, key)
+        self._note(user, "create", "pods/eviction", key, 201, None)
+        self.delete(PODS, key, user=CLUSTER)
+
     def create_event(self, event: Body, user: str) -> None:
         """Record an event."""
         key = key_of(event)

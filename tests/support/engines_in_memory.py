@@ -25,6 +25,7 @@ class EnginesInMemory:
     loads: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[EngineSample]] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
 
     def load(self, name: str, *, kv_tokens: int) -> None:
         """Let clients hold this many tokens in the engines of a deployment together."""
@@ -33,6 +34,10 @@ class EnginesInMemory:
     def resize(self, name: str, tokens: int) -> None:
         """Give the engines that run now another size of their KV cache, in tokens."""
         self.sizes |= dict.fromkeys(self._pods(ObjectKey(*name.split("/"))), tokens)
+
+    def drop(self, pod: str) -> None:
+        """Let a pod report no more, while it serves."""
+        self.silent.add(pod)
 
     def scrape(self, operator: OperatorInMemory) -> None:
         """Take one sample of every engine, and show the operator all of them."""
@@ -45,7 +50,8 @@ class EnginesInMemory:
             for pod, capacity in pods.items():
                 kept = self.samples.setdefault(pod, [])[1 - _MOST_SAMPLES :]
                 self.samples[pod] = [*kept, self._sample(min(1.0, held / capacity), capacity)]
-            live.readings[key] = Reading({pod: PodSignals(pod, tuple(self.samples[pod])) for pod in pods})
+            heard = [pod for pod in pods if pod not in self.silent]
+            live.readings[key] = Reading({pod: PodSignals(pod, tuple(self.samples[pod])) for pod in heard})
 
     def _pods(self, key: ObjectKey) -> dict[str, int]:
         """The pods of a deployment that serve, each with the size of its KV cache."""

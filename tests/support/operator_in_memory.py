@@ -129,6 +129,14 @@ class Client:
             if refusal.status not in (_GONE, _CONFLICT):
                 raise
 
+    async def evict(self, key: ObjectKey) -> None:
+        """End a pod; it is no error if it is gone."""
+        try:
+            await self._write(lambda: self.api.evict(key, USER))
+        except ClusterRefused as refusal:
+            if refusal.status != _GONE:
+                raise
+
     async def create_event(self, event: Body) -> None:
         """Record an event; it is no error if it was recorded before."""
         try:

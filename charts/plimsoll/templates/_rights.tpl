@@ -1,6 +1,6 @@
 {{/*
 What the operator may do, in four parts: in every namespace that it serves, about nodes, about priorities, and about pods.
-It never writes a spec of its own API, never touches a pod or a node, and never lists a Secret.
+It never writes a spec of its own API, never writes a pod or a node, and never lists a Secret.
 */}}
 {{- define "plimsoll.rights.served" -}}
 - apiGroups: [plimsoll.dev]
@@ -38,6 +38,10 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch]
+# A slow or silent replica ends after a new one serves, within its disruption budget.
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
 # GPUs are not kept for pods that a quota will refuse.
 - apiGroups: [""]
   resources: [resourcequotas]

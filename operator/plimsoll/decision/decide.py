@@ -312,9 +312,13 @@ class _Pass:
             self._add(key, too_small=small)
 
     def _replace(self, plan: Plan) -> Plan:
-        """Let pods start before the nodes go on which others serve, in the order of decisions, while there is room."""
+        """Let pods start before others end, in the order of decisions, while there is room.
+
+        Those end on nodes that go, or because the live loop replaces them.
+        """
         leaving = self.memory.leaving.look(self.world.fleet, self.world.at)
-        for deployment in self._in_order() if leaving else ():
+        one_goes = any(each.standing.replacement is not None for each in self.ready.values())
+        for deployment in self._in_order() if leaving or one_goes else ():
             on = self._on_leaving_nodes(deployment, leaving)
             if on:
                 work = partial(self._replace_one, deployment, on, leaving, plan)
@@ -343,9 +347,12 @@ class _Pass:
 
     def _on_leaving_nodes(self, deployment: Deployment, leaving: frozenset[str]) -> dict[str, OnLeavingNodes]:
         decision, found = self.decisions.get(deployment.key), dict[str, OnLeavingNodes]()
+        ready = self.ready.get(deployment.key)
+        replacement = None if ready is None else ready.standing.replacement
+        one = "" if replacement is None else replacement.pod
         for pool in () if decision is None else decision.pools:
             pods = [pod for pod in deployment.placed.around.pods.get(pool.name, ()) if not pod.terminating]
-            serving = sum(pod.ready and pod.node in leaving for pod in pods)
+            serving = sum(pod.ready and (pod.node in leaving or pod.name == one) for pod in pods)
             if serving:
                 there = pool.split.shape.replicas_of(len(pods))
                 found[pool.name] = OnLeavingNodes(serving, max(0, there - pool.replicas))

@@ -22,17 +22,27 @@ from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import LoopResult, decide, kind_of
+from plimsoll.rebalance.diagnosis.replicas import is_certain
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.allowance import Allowance
-from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.decisions import (
+    AddReplica,
+    DecisionReason,
+    LoopDecision,
+    RemoveReplica,
+    ReplaceReplica,
+    Retune,
+    Wait,
+)
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
-from plimsoll.rebalance.state.memory import Learned, LoopMemory
+from plimsoll.rebalance.state.memory import Learned, LoopMemory, Suspect
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.state.situation import DeclaredNeed, Engines, PlacementState, Situation
+from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
+from plimsoll.rebalance.state.situation import DeclaredNeed, Engines, PlacementState, Serving, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.status.loop import ANSWERED
@@ -52,7 +62,8 @@ class Standing:
     """The state of the live loop for one object, read from its status.
 
     ``approved`` means that people have approved the target in Recommend mode. ``answered`` holds people's answers.
-    ``memory`` is what this process remembers, and ``learned`` the part of it that the status keeps.
+    ``memory`` is what this process remembers, and ``learned`` the part of it that the status keeps. ``replacement`` is
+    that of one replica, which is under way.
     """
 
     base_replicas: int
@@ -63,6 +74,7 @@ class Standing:
     answered: AnsweredProposals = field(default_factory=AnsweredProposals)
     memory: LoopMemory = field(default_factory=LoopMemory, compare=False, repr=False)
     learned: Learned | None = None
+    replacement: Replacement | None = None
 
     @staticmethod
     def read(
@@ -85,6 +97,9 @@ class Standing:
         entry, base = record.status.rebalancing, spec.replicas if declared is None else declared
         learned = record.learned
         memory = LoopMemory() if learned is None else LoopMemory.of(learned)
+        replacing = record.replacing
+        if replacing is not None:
+            memory = replace(memory, suspects=(Suspect(replacing.pod, replacing.reason, replacing.began),))
         if entry is None:
             return Standing(base, base, record.history, memory=memory, learned=learned)
         target, approved = entry.target_replicas, spec.rebalancing.mode is RebalancingMode.RECOMMEND and entry.approved
@@ -94,7 +109,7 @@ class Standing:
         if not is_ours or entry.base_replicas != base or target is None:
             target, approved = base, False
         changes = record.history, entry.last_change
-        return Standing(base, target, *changes, bool(approved), ANSWERED.read(entry), memory, learned)
+        return Standing(base, target, *changes, bool(approved), ANSWERED.read(entry), memory, learned, replacing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +136,7 @@ class LoopTurn:
     ``answer`` replaces what the plan decided for the object; None: the plan stays as it is. ``detail`` adds what the
     decision's own sentence does not contain: why Prometheus gave no answer. ``offered_id`` is the id of a change that
     is only proposed and has a destination, ``offered`` describes it. ``hints`` say what is not as the spec expects it.
+    ``ends`` is the pod that a new one has replaced, and ``given_up`` says why a replacement was taken back just now.
     """
 
     standing: Standing
@@ -133,6 +149,8 @@ class LoopTurn:
     offered_id: str | None = None
     offered: Offered | None = field(default=None, compare=False, repr=False)
     hints: tuple[str, ...] = ()
+    ends: str = ""
+    given_up: str = ""
 
     @property
     def is_rejected(self) -> bool:
@@ -187,11 +205,12 @@ class LoopTurn:
             answered=standing.answered,
             hints=self.hints,
             trouble=None if self.decided is None else self.decided.trouble,
+            replacing=standing.replacement,
         )
 
     def _subjects(self) -> tuple[str, ...]:
         numbers = dict(self.decision.numbers)
-        named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how"))
+        named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how", "pod"))
         return *named, self.detail
 
 
@@ -240,17 +259,67 @@ def take_turn(
         policy,
         standing.memory.about(running.pool),
         allowance or Allowance(),
+        standing.replacement,
     )
     decided = decide(situation, what_if)
     standing = replace(standing, history=history, memory=decided.memory, learned=_worth_writing(standing, decided))
     if pending is not None:
         standing = replace(standing, answered=pending.heard(standing.answered, now))
-    turn = _answered(spec, policy, standing, decided, what_if, pending, now)
+    standing, ends, given_up = _gone_on(standing, situation, around)
+    turn = replace(_answered(spec, policy, standing, decided, what_if, pending, now), ends=ends, given_up=given_up)
     if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
         turn = replace(turn, detail=reading.error or (reading.gateway.error if reading.gateway else ""))
     figures = live_figures(situation, decided, turn.standing.target_replicas)
     return replace(
         turn, decided=decided, figures=figures, hints=hints_of(spec.rebalancing, reading, contested=contested)
+    )
+
+
+def _gone_on(standing: Standing, situation: Situation, around: Surroundings) -> tuple[Standing, str, str]:
+    """Return the standing after the next step of a replacement, the pod that ends, and why it was taken back.
+
+    Nothing ends while the cluster's switch is set.
+    """
+    replacement, now = standing.replacement, situation.now
+    if replacement is None or situation.allowance.suspended:
+        return standing, "", ""
+    step = step_of(replacement, _progress(replacement, standing, situation, around), now)
+    if step is Step.START:
+        return standing, "", ""
+    if step is Step.END_OLD:
+        return standing, replacement.pod, ""
+    standing = replace(standing, replacement=None)
+    if step is Step.DONE:
+        return standing, "", ""
+    words = f"Pod {replacement.pod} is not replaced: {_ENDINGS[step]}."
+    if step is not Step.RECOVERED:
+        reason = replacement.reason if step is Step.NOT_BETTER else DecisionReason.REPLICAS_STUCK
+        mark = ChangeRecord(now, ChangeKind.ROLL_BACK, reason.value, standing.target_replicas)
+        standing = replace(standing, history=standing.history.recorded(mark))
+    return replace(standing, last_change=f"{to_rfc3339(now)}: {words}"), "", words
+
+
+_ENDINGS = {
+    Step.RECOVERED: "it is like the others again",
+    Step.NOT_BETTER: "the new replica is no better, so it is not the node",
+    Step.NOT_SERVING: "the new replica did not serve in time",
+}
+
+
+def _progress(replacement: Replacement, standing: Standing, situation: Situation, around: Surroundings) -> Progress:
+    memory, load, ready = standing.memory, situation.load, around.ready_pods()
+    suspects = {each.pod: each for each in memory.suspects}
+    new = [each for each in ready if each.name != replacement.pod and (each.ready_since or 0.0) >= replacement.began]
+    known = {each.pod for each in load.pods if each.state is SignalState.FRESH}
+    old = suspects.get(replacement.pod)
+    return Progress(
+        is_there=any(each.name == replacement.pod for each in ready),
+        is_suspect=old is not None and old.reason is replacement.reason,
+        spare=len(ready) - standing.target_replicas,
+        newest_since=max((each.ready_since or 0.0 for each in new), default=None),
+        newest_is_doubtful=any(each.name in suspects or each.name not in known for each in new),
+        newest_is_certain=any(is_certain(suspects[each.name], situation) for each in new if each.name in suspects),
+        patience_seconds=memory.stuck_after_seconds,
     )
 
 
@@ -286,8 +355,15 @@ def _carried_out(standing: Standing, decided: LoopResult, now: float, who: str =
         memory=standing.memory.after_retune() if isinstance(decision, Retune) else standing.memory,
         history=standing.history.recorded(ChangeRecord(now, kind_of(decision), decision.reason.value, replicas)),
         last_change=f"{to_rfc3339(now)}: {sentence(decision)}{who}",
+        replacement=_replacement(decision, now) or standing.replacement,
     )
     return LoopTurn(moved_on, decision, decided.proposal, answer=answer)
+
+
+def _replacement(decision: LoopDecision, now: float) -> Replacement | None:
+    if not isinstance(decision, ReplaceReplica):
+        return None
+    return Replacement(decision.pod, decision.node, decision.reason, now)
 
 
 def _approved(spec: InferenceDeploymentSpec, standing: Standing, answered: AnsweredProposals) -> Standing:
@@ -321,6 +397,7 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         new_replicas=what_if.new_replicas,
         has_states=figures is not None and figures.max_sequences is not None,
         updating=running.shape.replicas_of(sum(not pod.terminating for pod in pods)) > standing.target_replicas,
+        serving=tuple(Serving(pod.name, pod.node, pod.ready_since) for pod in around.ready_pods()),
         **{each.name: getattr(running, each.name) for each in fields(Engines)},
     )
 
@@ -425,6 +502,8 @@ def _proposal(decision: LoopDecision, message: str, replicas: int, mode: Rebalan
             return f"Set spec.engine.maxBatchedTokens to {tokens}. {message}"
         case Retune(limits=StepLimits(sequences=sequences)):
             return f"Set spec.engine.maxSequences to {sequences}. {message}"
+        case ReplaceReplica(pod=pod, node=node):
+            return f"Cordon node {node or 'of the pod'} and delete pod {pod} once another replica serves. {message}"
         case Wait():
             return ""
         case _:

@@ -88,6 +88,8 @@ class LiveTrouble(StrEnum):
     PREFILL_BOUND = "PrefillBound"
     QUEUE_BOUND = "QueueBound"
     PREEMPTION_STORM = "PreemptionStorm"
+    REPLICA_SLOW = "ReplicaSlow"
+    REPLICA_SILENT = "ReplicaSilent"
     STUCK_REPLICA = "StuckReplica"
     PAGE_LIVELOCK = "PageLivelock"
     IMBALANCED = "Imbalanced"
@@ -105,6 +107,8 @@ class EventReason(StrEnum):
     REBALANCED_REMOVE_REPLICA = "RebalancedRemoveReplica"
     REBALANCED_RETUNE = "RebalancedRetune"
     REBALANCED_MOVE = "RebalancedMove"
+    REBALANCED_REPLACE_REPLICA = "RebalancedReplaceReplica"
+    REPLACEMENT_ENDED = "ReplacementEnded"
     MOVE_ROLLED_BACK = "MoveRolledBack"
     RETUNE_ROLLED_BACK = "RetuneRolledBack"
 

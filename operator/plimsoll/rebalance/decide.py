@@ -33,6 +33,7 @@ from plimsoll.rebalance.state.decisions import (
     LoopDecision,
     Move,
     RemoveReplica,
+    ReplaceReplica,
     Retune,
     Wait,
 )
@@ -60,6 +61,8 @@ class Asking:
         if held is not None:
             return held
         answer = self.what_if.ask(self._with_the_others(change, tenant))
+        if isinstance(change, ReplaceReplica) and _has_place(change, self.what_if.decision, answer.decision):
+            answer = self.what_if.ask(self.tenant)  # there are no more replicas afterwards
         if _has_place(change, self.what_if.decision, answer.decision) or _wakes(change, self.situation):
             shares = shares_of(self.what_if.decision), shares_of(answer.decision)
             return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
@@ -264,6 +267,7 @@ _KINDS = {
     AddReplica: ChangeKind.ADD,
     RemoveReplica: ChangeKind.REMOVE,
     Retune: ChangeKind.RETUNE,
+    ReplaceReplica: ChangeKind.REPLACE,
     Move: ChangeKind.MOVE,
 }
 

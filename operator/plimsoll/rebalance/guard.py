@@ -7,8 +7,23 @@ import math
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.signals.forecast import STEP_SECONDS
-from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.state.history import HOUR_SECONDS, STEP_AGAIN_SECONDS, STEP_REASONS, ChangeKind
+from plimsoll.rebalance.state.decisions import (
+    AddReplica,
+    Change,
+    DecisionReason,
+    Move,
+    RemoveReplica,
+    ReplaceReplica,
+    Retune,
+    Wait,
+)
+from plimsoll.rebalance.state.history import (
+    HOUR_SECONDS,
+    REPLACE_AGAIN_SECONDS,
+    STEP_AGAIN_SECONDS,
+    STEP_REASONS,
+    ChangeKind,
+)
 from plimsoll.rebalance.state.situation import Situation
 
 BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
@@ -61,6 +76,8 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
         return None
     if isinstance(change, RemoveReplica):
         return _removal_held_back(change, situation, wanted)
+    if isinstance(change, ReplaceReplica):
+        return _replacement_held_back(change, situation, wanted)
     return _restart_held_back(change, situation, wanted)
 
 
@@ -85,6 +102,36 @@ def _restart_held_back(change: Move | Retune, situation: Situation, wanted: Numb
         or (_fleet_budget_spent(situation, wanted) if is_automatic else None)
         or _cooling_down(situation, wanted, *RESTARTS)
     )
+
+
+def _replacement_held_back(change: ReplaceReplica, situation: Situation, wanted: Numbers) -> Wait | None:
+    """Return a wait of the replacement of one replica: an earlier one did not help, or others are under way.
+
+    If a new replica was slow or silent as well, it is not the node, and none is replaced for a day.
+    """
+    placement, known = situation.placement, situation.history.clamped(situation.now)
+    if _has_not_helped(change, situation):
+        return Wait(DecisionReason.REPLACING_DOES_NOT_HELP, (*wanted, *change.numbers))
+    if placement.updating or placement.rolling or placement.retuning:
+        return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *placement.numbers))
+    late = known.only(DecisionReason.REPLICAS_STUCK.value).last(ChangeKind.ROLL_BACK)
+    return _budget_spent(situation, wanted) or _waiting_since(late, HOUR_SECONDS, situation, wanted)
+
+
+def _has_not_helped(change: ReplaceReplica, situation: Situation) -> bool:
+    """Whether a replacement of the last day was taken back, or made the replica that is to be replaced now."""
+    known = situation.history.clamped(situation.now).only(change.reason.value)
+    times = known.last(ChangeKind.ROLL_BACK), known.last(ChangeKind.REPLACE)
+    back, done = (at if at is not None and situation.now - at < REPLACE_AGAIN_SECONDS else None for at in times)
+    since = next((each.since for each in situation.placement.serving if each.pod == change.pod), None)
+    return back is not None or (done is not None and since is not None and since > done)
+
+
+def relief_at(situation: Situation) -> float | None:
+    """Return when a replica was added against an uneven load within the last day, in POSIX seconds; None: none was."""
+    known = situation.history.clamped(situation.now).only(DecisionReason.LOAD_IMBALANCED.value)
+    at = known.last(ChangeKind.ADD)
+    return at if at is not None and situation.now - at < REPLACE_AGAIN_SECONDS else None
 
 
 def _outside_windows(situation: Situation, wanted: Numbers) -> Wait | None:

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from plimsoll.placement.demands.pools import Decision, PlannedPool, serving
-from plimsoll.rebalance.state.decisions import Change, Retune
+from plimsoll.rebalance.state.decisions import Change, ReplaceReplica, Retune
 
 LIFE_SECONDS = 24 * 3600.0
 """How long a proposal stands, and how long a rejection holds: a proposal of the evening can be decided the next
@@ -266,13 +266,15 @@ def proposal_id(uid: str, generation: int, change: Change, before: Decision, aft
 
     The figures of the load are no part of it, so that a proposal keeps its id while they wobble. Engine settings follow
     from the place and from what engines report, which is learned while a proposal stands. So they are part of the id
-    only if nothing else changes.
+    only if nothing else changes. So is the pod that is to be replaced.
     """
     places, settings = _each(_place, after), _each(_settings, after)
     target = settings if places == _each(_place, before) else places
     step: tuple[str, ...] = ()
     if isinstance(change, Retune) and change.limits.step_tokens:
         step = (f"step {change.limits.step_tokens}",)
+    if isinstance(change, ReplaceReplica):
+        step = (f"pod {change.pod}",)
     words = (uid, str(generation), type(change).__name__, change.reason.value, *target, *step)
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_ID_DIGITS]
 

@@ -44,6 +44,18 @@ _SENTENCES = {
     DecisionReason.REPLICAS_STUCK: (
         "{stuck_replicas} did not get ready within {bound_seconds} s, so others are needed in their place: {traffic}."
     ),
+    DecisionReason.REPLICA_SLOW: (
+        "{pod} is slow{there}: a token takes {pod_ms} ms, and {usual_ms} ms are usual at its load ({ratio_percent} %), "
+        "for {seconds} s{faults}. A new replica on another node takes its place before it ends."
+    ),
+    DecisionReason.REPLICA_SILENT: (
+        "{pod} is ready{there} and has reported nothing usable for {seconds} s, while others do{faults}. A new replica "
+        "on another node takes its place before it ends."
+    ),
+    DecisionReason.REPLACING_DOES_NOT_HELP: (
+        "Waiting{wanted}: {pod}{there} is not replaced, because a replica that took the place of another one was no "
+        "better. So it is not the node: look at the engine's log and at what its requests have in common."
+    ),
     DecisionReason.BATCH_LIMIT_BINDS: (
         "The engines run as many requests at the same time as they may, and could run more: {traffic}{waiting}{tuning}."
     ),
@@ -61,7 +73,7 @@ _SENTENCES = {
         "again; {kv_percent} % of the KV cache is in use{waiting}{stuck}."
     ),
     DecisionReason.LOAD_IMBALANCED: (
-        "More replicas would not help: {pod_waiting_wait} at {pod}, and the others have room. Look at the "
+        "More replicas would not help: {pod_waiting_wait} at {pod}, and the others have room{shares}. Look at the "
         "router or the gateway: it sends too much there."
     ),
     DecisionReason.RANKS_IMBALANCED: (
@@ -169,6 +181,9 @@ _SCOPES = {
 _IF_KNOWN = (
     ("start", "start_percent", "; another is started at {start_percent} % of that"),
     ("queues", "rank_waiting", "; {rank_waiting_wait} there, and {mean_waiting} at each of the others"),
+    ("there", "node", " on node {node}"),
+    ("faults", "fault", ", and its GPUs report {fault}"),
+    ("shares", "share_percent", "; {share_percent} % of the requests come to it, and {equal_percent} % are its share"),
     ("faster", "to_ms", "; {to_replicas} on {to_place} would take {to_ms} ms"),
     ("bills", "bill", ", for {to_bill} US dollars an hour instead of {bill}"),
     (

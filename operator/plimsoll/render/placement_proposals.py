@@ -20,7 +20,7 @@ from plimsoll.placement.demands.pools import Decision, PlannedPool
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.rebalance.inbox import LIFE_SECONDS, Standing, targets
-from plimsoll.rebalance.state.decisions import AddReplica, LoopDecision, RemoveReplica, Retune
+from plimsoll.rebalance.state.decisions import AddReplica, LoopDecision, RemoveReplica, ReplaceReplica, Retune
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.names import CAPACITY_WORDS, deployment_labels, stages
 from plimsoll.render.proposal_words import proposal_sentence
@@ -148,6 +148,8 @@ def _title(decision: LoopDecision, before: Iterable[PlannedPool], after: Iterabl
             return f"remove {counted(count, 'replica')} on {_and(now - then)}"
         case Retune(limits=limits):
             return f"set {settings_words(limits)} on {_and(then)}"
+        case ReplaceReplica(pod=pod):
+            return f"replace pod {pod} by a new one on {_and(then)}"
         case _:
             moved = then - now or then
             return f"move {counted(moved.total(), 'replica')} to {_and(moved)}"

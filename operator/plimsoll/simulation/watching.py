@@ -12,7 +12,7 @@ from typing import Final
 
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.rebalance.decide import LoopResult
-from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, ReplaceReplica, Retune
 from plimsoll.rebalance.why import sentence
 from plimsoll.simulation.batch import BLOCK_TOKENS
 from plimsoll.simulation.fleet import Replica, SimulatedFleet, Stage
@@ -174,7 +174,7 @@ class Log:
     def decided(self, at: float, decided: LoopResult, *, is_made: bool) -> None:
         """Note a decision. One that is not carried out is noted once, until another one is made."""
         decision, said = decided.decision, (type(decided.decision).__name__, decided.decision.reason.value)
-        is_change = isinstance(decision, AddReplica | RemoveReplica | Retune | Move)
+        is_change = isinstance(decision, AddReplica | RemoveReplica | Retune | Move | ReplaceReplica)
         if is_made or (decision.reason not in QUIET and said != self._said):
             kind = Happening.PROPOSAL if is_change else Happening.HELD_BACK
             words = f"{_what(decided, is_made=is_made)}{sentence(decision)}"
@@ -202,6 +202,8 @@ def _what(decided: LoopResult, *, is_made: bool) -> str:
             change = f"restart the engines with steps of {tokens:,} tokens"
         case Retune(limits=StepLimits(sequences=sequences)):
             change = f"restart the engines with up to {sequences:,} requests at the same time"
+        case ReplaceReplica(pod=pod):
+            change = f"replace {pod}"
         case Move():
             change = "move the replicas"
         case _:

@@ -448,6 +448,8 @@ _TROUBLE_WORDS: Mapping[LiveTrouble, str] = MappingProxyType(
         LiveTrouble.PREFILL_BOUND: "More requests come than are served with the promised time to the first token.",
         LiveTrouble.QUEUE_BOUND: "Requests wait, and what limits the replicas is not known.",
         LiveTrouble.PREEMPTION_STORM: "Requests lose their KV cache to others and are computed again.",
+        LiveTrouble.REPLICA_SLOW: "A replica is slower than the others.",
+        LiveTrouble.REPLICA_SILENT: "A replica is ready and reports nothing, while others do.",
         LiveTrouble.STUCK_REPLICA: "A replica does not get ready, or has a queue and answers nothing.",
         LiveTrouble.PAGE_LIVELOCK: "Engines answer nothing although requests wait and the KV cache has room.",
         LiveTrouble.IMBALANCED: "Requests wait at one replica or rank while the others have room.",

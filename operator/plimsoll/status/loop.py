@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.api.v1alpha1.status import ChangeStatus, LearnedStatus, RebalancingStatus, RejectedProposalStatus
+from plimsoll.api.v1alpha1.status import (
+    ChangeStatus,
+    LearnedStatus,
+    RebalancingStatus,
+    RejectedProposalStatus,
+    ReplacementStatus,
+)
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
-from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.decisions import DecisionReason
+from plimsoll.rebalance.state.history import REPLACE_REASONS, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
+from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.status.forms import (
     Field,
     Form,
@@ -67,6 +75,15 @@ LEARNED = Form(
     ),
 )
 
+REPLACEMENT = Form(
+    Replacement,
+    ReplacementStatus,
+    node=unless("node", ""),
+    reason=word("reason", DecisionReason),
+    began=time("began"),
+    doubt=lambda found: "" if found.reason in REPLACE_REASONS else f"reason {found.reason} replaces no replica",
+)
+
 REFUSAL = Form(StandingRejection, RejectedProposalStatus, reason=unless("reason", ""), until=time("until"))
 
 ANSWERED = Form(AnsweredProposals, refusals=entries("rejected", REFUSAL), carried_out=listed("carried_out"))
@@ -78,6 +95,7 @@ REBALANCING = Form(
     target_replicas=number("target_replicas", 0, MOST_REPLICAS),
     changes=entries("changes", MARK, most=MAX_CHANGES),
     learned=part("learned", LEARNED),
+    replacing=part("replacing", REPLACEMENT),
     approved=unless("approved", usual=False),
     answered=ANSWERED,
     hints=listed("hints"),

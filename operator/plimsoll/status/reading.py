@@ -25,6 +25,7 @@ from plimsoll.placement.demands.pools import Pool
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
+from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.status.acknowledged import ACKNOWLEDGED
 from plimsoll.status.decisions import SIZE
 from plimsoll.status.forms import BEYOND, Form, Unusable, is_beyond
@@ -61,6 +62,7 @@ class Record:
     observations: tuple[Seen, ...] = ()
     history: ChangeHistory = field(default_factory=ChangeHistory)
     learned: Learned | None = None
+    replacing: Replacement | None = None
     max_sequences: int | None = None
     complaints: tuple[str, ...] = ()
     lost_pools: bool = False
@@ -97,6 +99,7 @@ def read(raw: Any) -> Record:
         **{name: values[name] for name in ("pools", "rehomings", "move", "retune", "failed_moves", "observations")},
         history=_history(() if loop is None else loop.changes, failed),
         learned=None if loop is None else loop.learned,
+        replacing=None if loop is None else loop.replacing,
         max_sequences=None if placement is None else placement.engine.max_num_seqs,
         complaints=tuple(complaints),
         lost_pools=isinstance(raw.get("pools"), list) and len(values["pools"]) < len(raw["pools"]),

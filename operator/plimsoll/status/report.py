@@ -18,6 +18,7 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.inbox import AnsweredProposals
 from plimsoll.rebalance.state.history import ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
+from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.status.decisions import DecisionNote
 
 
@@ -74,7 +75,7 @@ class DeploymentProblem:
 
 @dataclass(frozen=True, slots=True)
 class RebalancingReport:
-    """The live loop's decision, already in words, its changes, and what it learned.
+    """The live loop's decision, already in words, its changes, the replacement under way, and what it learned.
 
     ``trouble`` is what is wrong while the deployment serves; None: nothing is, or nothing was diagnosed.
     """
@@ -94,6 +95,7 @@ class RebalancingReport:
     answered: AnsweredProposals = field(default_factory=AnsweredProposals)
     hints: tuple[str, ...] = ()
     trouble: LiveTrouble | None = None
+    replacing: Replacement | None = None
 
 
 @dataclass(frozen=True, slots=True)

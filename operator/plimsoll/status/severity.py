@@ -61,6 +61,8 @@ class State(StrEnum):
     KV_CACHE_FULL = "KV cache full"
     REQUESTS_WAIT = "requests wait"
     PREEMPTIONS = "preemptions"
+    REPLICA_SLOW = "slow replica"
+    REPLICA_SILENT = "silent replica"
     REPLICA_STUCK = "stuck replica"
     UNEVEN = "uneven load"
     CACHE_TOO_SMALL = "cache too small"
@@ -283,6 +285,8 @@ _TROUBLES: Mapping[str, State] = MappingProxyType(
         LiveTrouble.PREFILL_BOUND: State.REQUESTS_WAIT,
         LiveTrouble.QUEUE_BOUND: State.REQUESTS_WAIT,
         LiveTrouble.PREEMPTION_STORM: State.PREEMPTIONS,
+        LiveTrouble.REPLICA_SLOW: State.REPLICA_SLOW,
+        LiveTrouble.REPLICA_SILENT: State.REPLICA_SILENT,
         LiveTrouble.STUCK_REPLICA: State.REPLICA_STUCK,
         LiveTrouble.PAGE_LIVELOCK: State.REPLICA_STUCK,
         LiveTrouble.IMBALANCED: State.UNEVEN,

@@ -101,6 +101,9 @@ WHAT_HELPS: Mapping[PublicWord | str, str] = MappingProxyType(
         LiveTrouble.PREFILL_BOUND: f"{_MORE_REPLICAS}, or allow faster GPUs in spec.gpu",
         LiveTrouble.QUEUE_BOUND: _MORE_REPLICAS,
         LiveTrouble.PREEMPTION_STORM: f"{_MORE_REPLICAS}, or lower spec.engine.maxSequences",
+        LiveTrouble.REPLICA_SLOW: "look at the GPU (nvidia-smi and dmesg on the node), and cordon the node if it is at "
+        "fault",
+        LiveTrouble.REPLICA_SILENT: "look at the metrics of that pod (/metrics) and at its log",
         LiveTrouble.STUCK_REPLICA: "look at the pods that are not ready, or that have a queue and answer nothing",
         LiveTrouble.PAGE_LIVELOCK: "lower spec.contextLength, or turn the prefix cache off in spec.engine.extraArgs, "
         "and restart the pod",

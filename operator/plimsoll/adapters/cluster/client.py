@@ -386,6 +386,30 @@ class Cluster:
             if refusal.status not in (GONE, CONFLICT):
                 raise
 
+    async def evict(self, key: ObjectKey) -> None:
+        """End a pod as a drain would: within its disruption budget. It is no error if the pod is gone already.
+
+        Source: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
+
+        Raises:
+            ClusterRefused: a budget forbids it now (HTTP 429), or the right is missing (403).
+        """
+        head = {"name": key.name, "namespace": key.namespace}
+        try:
+            await self._write(
+                f"evict pod {key}",
+                "post",
+                PODS,
+                name=key.name,
+                namespace=key.namespace,
+                subresource="eviction",
+                body={"apiVersion": "policy/v1", "kind": "Eviction", "metadata": head},
+                patience=IMPATIENT,
+            )
+        except ClusterRefused as refusal:
+            if refusal.status != GONE:
+                raise
+
     async def create_event(self, event: Manifest) -> None:
         """Record an event; it is no error if an event with this name exists, because it was recorded before."""
         try:

@@ -129,7 +129,7 @@ class ProposalContent(ApiModel):
     generation: Annotated[int, Field(ge=0, le=2**53)] = Field(
         description="Generation of the spec that the proposal is for."
     )
-    change: Word = Field(description="AddReplica, RemoveReplica, Retune or Move.")
+    change: Word = Field(description="AddReplica, RemoveReplica, Retune, Move or ReplaceReplica.")
     summary: Annotated[str, Field(max_length=512)] = Field(
         description="What changes and its price, in one line: add 1 replica on l4-24gb x 1, +$0.70/h."
     )

@@ -455,7 +455,7 @@ class ChangeStatus(StatusModel):
     """One change that the live loop made."""
 
     at: Time = Field(description="Time of the change.")
-    kind: str = Field(description="Add, Remove, Retune, Move or RollBack.")
+    kind: str = Field(description="Add, Remove, Retune, Move, Replace or RollBack.")
     reason: str | None = optional("Reason, as one CamelCase word for programs.")
     replicas: int | None = optional("Replicas that were wanted from then on.")
 
@@ -501,10 +501,19 @@ class AcknowledgedStatus(StatusModel):
     reason: str | None = optional("Reason, as text for people.")
 
 
+class ReplacementStatus(StatusModel):
+    """The replacement of one replica that is slow or silent."""
+
+    pod: str = Field(description="Pod that ends as soon as a new one serves.")
+    node: str | None = optional("Its node.")
+    reason: str = Field(description="Why it is replaced: ReplicaSlow or ReplicaSilent.")
+    began: Time = Field(description="When that was decided.")
+
+
 class RebalancingStatus(StatusModel):
     """The live loop's decision and proposal. Live figures are in the metrics."""
 
-    decision: str = Field(description="Keep, AddReplica, RemoveReplica, Retune, Move or Wait.")
+    decision: str = Field(description="Keep, AddReplica, RemoveReplica, Retune, Move, ReplaceReplica or Wait.")
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason, as text for people.")
     hints: list[str] | None = several(
@@ -520,6 +529,7 @@ class RebalancingStatus(StatusModel):
     )
     last_change: str | None = optional("Last change, as text.")
     learned: LearnedStatus | None = optional("What was learned of the replicas.")
+    replacing: ReplacementStatus | None = optional("The replica that ends as soon as a new one serves in its place.")
     approved: bool | None = optional("True if the target is from approved proposals, and the mode is Recommend.")
     rejected: list[RejectedProposalStatus] | None = several(
         8, "Rejected proposals. None of them is made again before its time."

@@ -26,6 +26,7 @@ from plimsoll.app.watch.contests import Contests
 from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, Store, key_of, uid_of
 from plimsoll.app.write.free_names import FreeNames
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
@@ -249,6 +250,10 @@ class Executor:
             await self.cluster.delete(kind, key_of(live), uid)
             self._removed = {known: until for known, until in self._removed.items() if until > now}
             self._removed[uid] = now + REMOVED_SECONDS
+
+    async def end_pod(self, owner: Body, pod: str) -> None:
+        """End a pod of this owner that another one has replaced. It drains as on any removal."""
+        await self.cluster.evict(ObjectKey(key_of(owner).namespace, pod))
 
     async def tell(self, owner: Body, notes: Sequence[Note]) -> None:
         """Record events. An event's name is a digest of its content, so that a restart records nothing twice."""

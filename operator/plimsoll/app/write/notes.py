@@ -39,6 +39,8 @@ def notes_of(desired: Desired) -> list[Note]:
     if outcome.turn is not None and outcome.turn.acted:
         word = EventReason(f"Rebalanced{type(outcome.turn.decision).__name__}")
         notes.append(Note(word, outcome.turn.standing.last_change or ""))
+    if outcome.turn is not None and outcome.turn.given_up:
+        notes.append(Note(EventReason.REPLACEMENT_ENDED, outcome.turn.given_up))
     return notes
 
 

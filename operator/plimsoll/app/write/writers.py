@@ -34,7 +34,7 @@ from plimsoll.decision.results.reports import is_passing
 from plimsoll.decision.supervisor import PassStep
 from plimsoll.decision.weights import jobs_to_go
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.public_words import ConditionReason, EventReason
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.pools import Decision
@@ -371,6 +371,20 @@ class Writers:
             self._progress(desired)
         if refused is not None:
             raise refused
+        await self._end_replaced(desired)
+
+    async def _end_replaced(self, desired: Desired) -> None:
+        """End the pod that a new one has replaced, once everything else is written. A refusal stops nothing else."""
+        turn = desired.outcome.turn
+        if turn is None or not turn.ends:
+            return
+        try:
+            await self.executor.end_pod(desired.body, turn.ends)
+        except ClusterRefused as refusal:
+            logger.warning("%s: %s", desired.key, refusal)
+            if not refusal.is_passing:
+                words = f"Pod {turn.ends} is to end, because a new one has replaced it: {refusal}"
+                await self._events(desired, [warning(EventReason.REPLACEMENT_ENDED, words, helps=_EVICTION)])
 
     async def _only_scaled(self, desired: Desired, manifest: Manifest) -> None:
         """End pods that are not wanted any more, though the API server refuses what else changes with them.
@@ -403,6 +417,9 @@ class Writers:
 
 class StatusRefused(Exception):
     """The API server rejects a status that we wrote: a defect, which affects only this object."""
+
+
+_EVICTION = "allow the operator to create pods/eviction in this namespace, as the chart does, or delete the pod"
 
 
 def _may_pass(refusal: ClusterRefused) -> bool:

@@ -108,6 +108,7 @@ _MADE: Mapping[str, str] = {
     ChangeKind.REMOVE: "replicas removed",
     ChangeKind.RETUNE: "engines restarted with other settings",
     ChangeKind.MOVE: "moved",
+    ChangeKind.REPLACE: "a replica replaced",
     ChangeKind.ROLL_BACK: "taken back",
 }
 

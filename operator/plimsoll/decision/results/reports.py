@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome, UnderWay
@@ -14,7 +16,9 @@ from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_
 from plimsoll.placement.demands.failed_moves import FailedMove, still_refused
 from plimsoll.placement.demands.failed_moves import remembered as remembered_failures
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, active
+from plimsoll.placement.demands.rehoming import Departure
 from plimsoll.placement.demands.rehoming import remembered as remembered_places
+from plimsoll.rebalance.state.decisions import ReplaceReplica
 from plimsoll.status.decisions import DECISION, DecisionNote
 from plimsoll.status.decisions import remembered as remembered_decisions
 from plimsoll.status.report import Report
@@ -44,7 +48,7 @@ def report_of(outcome: Outcome, now: float) -> Report:
         observations=observed.seen,
         spec_digest=identity.digests.engine,
         size_digest=identity.digests.size if sized else None,
-        rehomings=remembered_places(placed.left, decision.departures, now) if decision else (),
+        rehomings=remembered_places(placed.left, (*decision.departures, *_left_node(outcome)), now) if decision else (),
         move=_move(outcome, now),
         failed_moves=_failed_moves(outcome, now),
         late=_late(outcome),
@@ -115,6 +119,17 @@ def is_passing(outcome: Outcome) -> bool:
 
 def _weights_bytes(pool: PlannedPool) -> int:
     return 0 if pool.choice is None else pool.choice.estimate.weights_bytes * pool.split.gpus
+
+
+def _left_node(outcome: Outcome) -> Iterator[Departure]:
+    """Yield the node that the live loop lets a replica leave in this pass: others keep off it for a while."""
+    change = None if outcome.turn is None or not outcome.turn.acted else outcome.turn.decision
+    if not isinstance(change, ReplaceReplica) or not change.node:
+        return
+    placed = outcome.deployment.placed
+    for pool in placed.active:
+        if any(pod.name == change.pod for pod in placed.around.pods.get(pool.name, ())):
+            yield Departure(*pool.place, change.reason.value, change.node)
 
 
 def _retires(decision: Decision) -> bool:

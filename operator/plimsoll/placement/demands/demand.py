@@ -382,12 +382,14 @@ class _Reader:
         with another change, or if pods wait and it has room for them.
         """
         known, left = pool.target.avoids, self.tenant.left
+        remembered = {each.node for each in left if each.place == pool.target.place and each.node}
+        if pool.restarts:
+            known = tuple(sorted({*known, *remembered}))  # its engines start anew in any case
         if not known and not pool.bad_nodes:
             return ()
         nodes = eligible_nodes(self.tenant.request, self.fleet, pool.gpu_type)
         labels, gpus = verdict.target.labels, pool.split.shape.gpus_per_pod
         free = {node.name for node in nodes if node.selector in labels and node.free >= gpus}
-        remembered = {each.node for each in left if each.place == pool.target.place}
         lately = tuple(name for name in known if name in remembered)
         if pool.restarts or (pool.stranded and not free.isdisjoint(known)):
             known = lately

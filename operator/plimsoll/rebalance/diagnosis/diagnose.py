@@ -11,7 +11,8 @@ from plimsoll.domain.public_words import Numbers
 from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.diagnosis.engine_troubles import page_livelock, uneven_ranks
 from plimsoll.rebalance.diagnosis.judging import Judged
-from plimsoll.rebalance.guard import cooldown_seconds
+from plimsoll.rebalance.diagnosis.replicas import is_certain, share_numbers, silent_pods, suspect_numbers, uneven
+from plimsoll.rebalance.guard import cooldown_seconds, relief_at
 from plimsoll.rebalance.law.capacity import ConcurrencyLimit, times_of
 from plimsoll.rebalance.law.promise import missed_figures, unreachable
 from plimsoll.rebalance.law.tuning import after_retune
@@ -52,6 +53,10 @@ class DiagnosisKind(StrEnum):
     """More requests are expected than the replicas carry. Their limit is no news, and no engine is restarted."""
     PREEMPTION_STORM = "PreemptionStorm"
     """Requests lose their KV cache to others and are computed again."""
+    REPLICA_SLOW = "ReplicaSlow"
+    """A replica is slower than its siblings, and than the performance model says."""
+    REPLICA_SILENT = "ReplicaSilent"
+    """A ready replica reports nothing usable, while others do."""
     STUCK_REPLICA = "StuckReplica"
     """A replica does not get ready, or it has a queue and generates nothing. It is no supply."""
     PAGE_LIVELOCK = "PageLivelock"
@@ -121,8 +126,11 @@ _ON_GPUS = (DiagnosisKind.DECODE_BOUND, DiagnosisKind.HOST_BOUND, DiagnosisKind.
 _OF_QUEUES = (Need.QUEUE, Need.BACKLOG)
 """Needs that engines without an answer cause."""
 
-ABOUT_THE_PLACE = frozenset((DiagnosisKind.OUTGROWN, DiagnosisKind.TOO_SLOW))
-"""The kinds that ask for another place."""
+ABOUT_A_REPLICA = frozenset((DiagnosisKind.REPLICA_SLOW, DiagnosisKind.REPLICA_SILENT))
+"""The kinds that ask for another replica in the place of one."""
+
+ABOUT_THE_PLACE = frozenset((DiagnosisKind.OUTGROWN, DiagnosisKind.TOO_SLOW, *ABOUT_A_REPLICA))
+"""The kinds that ask for another place, of all replicas or of one."""
 
 MISSED_SECONDS = 300.0
 """How long a promise is missed before it is called out of reach. Most of the slowness is learned by then."""
@@ -139,6 +147,7 @@ def diagnose(situation: Situation, judged: Judged) -> Diagnosis:
         _at_zero(situation)
         or _by_bounds(situation.placement, situation.policy)
         or _by_place(situation, judged)
+        or _by_replica(situation, judged)
         or diagnose_load(situation, judged)
     )
 
@@ -147,7 +156,7 @@ def diagnose_load(situation: Situation, judged: Judged) -> Diagnosis:
     """Diagnose the load alone: what a number of replicas or a setting can help, at the place as it is."""
     return (
         _by_load(situation, judged)
-        or _by_missing_data(situation.placement, situation.load)
+        or _by_missing_data(situation, judged)
         or _by_idleness(situation, judged)
         or _by_batch_limit(situation, judged)
         or _by_slack(situation, judged)
@@ -210,7 +219,7 @@ def _by_estimate(need: DeclaredNeed, placement: PlacementState, load: LoadSummar
 
 def _by_promise(situation: Situation, judged: Judged) -> Diagnosis | None:
     """Find whether a promise has been missed for a while that no number of replicas would keep."""
-    traffic, model, since = situation.load.traffic, judged.model, judged.memory.missed_since
+    traffic, model, since = judged.traffic, judged.model, judged.memory.missed_since
     if traffic is None or traffic.lengths is None or model is None or since is None or situation.unknown:
         return None
     figure = unreachable(model, traffic.lengths, traffic) if situation.now - since >= MISSED_SECONDS else None
@@ -220,6 +229,17 @@ def _by_promise(situation: Situation, judged: Judged) -> Diagnosis | None:
     learned = (("alone_ms", round(1000 * alone)), ("slowness_percent", round(100 * model.slowness)))
     numbers = (("replicas", situation.placement.replicas), *figure.numbers, *learned)
     return Diagnosis(DiagnosisKind.TOO_SLOW, DecisionReason.PROMISE_OUT_OF_REACH, numbers)
+
+
+def _by_replica(situation: Situation, judged: Judged) -> Diagnosis | None:
+    """Find the replica that has been slow or silent for long. The one that is being replaced comes first."""
+    certain = [each for each in judged.memory.suspects if is_certain(each, situation)]
+    replaced = None if situation.replacement is None else situation.replacement.pod
+    worst = next((each for each in sorted(certain, key=lambda each: each.pod != replaced)), None)
+    if worst is None:
+        return None
+    kind = DiagnosisKind(worst.reason.value)
+    return Diagnosis(kind, worst.reason, suspect_numbers(worst, situation))
 
 
 def _by_load(situation: Situation, judged: Judged) -> Diagnosis | None:
@@ -297,13 +317,18 @@ def _coming(expected: Expected | None, now: float) -> Numbers:
     )
 
 
-def _by_missing_data(placement: PlacementState, load: LoadSummary) -> Diagnosis | None:
-    """Find a ready pod without usable metrics: unknown never counts as zero, so no replica is superfluous."""
+def _by_missing_data(situation: Situation, judged: Judged) -> Diagnosis | None:
+    """Find a ready pod without usable metrics: unknown never counts as zero, so no replica is superfluous.
+
+    One that has been silent for long holds nothing up: it counts as a replica of its own load, and is to be replaced.
+    """
+    placement, silent = situation.placement, silent_pods(judged.memory, situation)
+    load = situation.load.without(silent)
     if placement.ready == 0:
         return _starting(placement)
     known: Numbers = (("fresh", load.fresh_pods), ("ready", placement.ready))
     worst = load.worst_pod
-    if load.state is SignalState.FRESH and load.fresh_pods >= placement.ready:
+    if load.state is SignalState.FRESH and load.fresh_pods + len(silent) >= placement.ready:
         return None
     if load.state is SignalState.FRESH or worst is None:
         state = SignalState.UNAVAILABLE if load.state is SignalState.UNAVAILABLE else SignalState.MISSING
@@ -351,9 +376,13 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
     if locked is not None:
         return locked
     others = (traffic.in_engines - busiest.waiting) / max(1, traffic.pods - 1)
-    if traffic.pods > 1 and busiest.waiting >= LONG_QUEUE and others < 1:
-        found = (*numbers, ("pod", busiest.pod), ("pod_waiting", round(busiest.waiting)))
-        return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.LOAD_IMBALANCED, found)
+    favoured = () if judged.alike is None else judged.alike.favoured
+    is_suspect = any(each.pod == busiest.pod for each in judged.memory.suspects)  # then no router is at fault
+    if favoured or (traffic.pods > 1 and busiest.waiting >= LONG_QUEUE and others < 1 and not is_suspect):
+        waits = ("pod", busiest.pod), ("pod_waiting", round(busiest.waiting))
+        found = (*numbers, *waits, *share_numbers(busiest, traffic.loads))
+        more = _relief(situation, judged) if favoured and _missed(traffic, judged) else 0
+        return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.LOAD_IMBALANCED, found, more)
     uneven = uneven_ranks(traffic.loads)
     if uneven:
         return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.RANKS_IMBALANCED, (*numbers, *uneven))
@@ -361,6 +390,16 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
     if missed:
         return Diagnosis(DiagnosisKind.PROMISE_MISSED, DecisionReason.PROMISE_MISSED, (*numbers, *missed))
     return None
+
+
+def _relief(situation: Situation, judged: Judged) -> int:
+    """Return one replica more against an uneven load that misses a promise, once a day; 0: it was tried.
+
+    It stays as long as the promise is kept with it. Otherwise it goes as any replica that the load does not need.
+    """
+    tried = relief_at(situation) is not None
+    lasts = judged.memory.missed_since is not None and situation.now - judged.memory.missed_since >= MISSED_SECONDS
+    return situation.placement.replicas + 1 if lasts and not tried else 0
 
 
 def _missed(traffic: Traffic, judged: Judged) -> Numbers:
@@ -379,8 +418,10 @@ def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
     if not placement.generates:
         return _starting(placement) if placement.ready < placement.replicas else None
     enough = max(wish.kept, *(look.enough for look in judged.memory.looks))
-    is_quiet = situation.load.traffic is not None and situation.load.traffic.waiting < 1
+    is_quiet = judged.traffic is not None and judged.traffic.waiting < 1
     seconds = situation.now - judged.memory.looks[0].at
+    if _is_kept_for_shares(situation, judged):
+        enough = placement.replicas
     if enough >= placement.replicas or not is_quiet or seconds < cooldown_seconds(situation):
         return _starting(placement) if placement.ready < placement.replicas else None
     return Diagnosis(
@@ -389,6 +430,12 @@ def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
         (*load_numbers(situation, wish), ("enough", enough), ("seconds", round(seconds))),
         max(enough, -(-placement.replicas // 2)),
     )
+
+
+def _is_kept_for_shares(situation: Situation, judged: Judged) -> bool:
+    """Whether no replica goes although the total needs fewer: the load is uneven, and one more may help, or does."""
+    is_missed, is_tried = judged.memory.missed_since is not None, relief_at(situation) is not None
+    return is_missed != is_tried and uneven(judged.traffic)
 
 
 def _within_band(situation: Situation, judged: Judged) -> Diagnosis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from plimsoll.rebalance.diagnosis.replicas import Alike, alike_of, with_suspects
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.law.promise import is_strained, missed_figures
@@ -33,36 +34,47 @@ TREND_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The wish for the load, for all replicas. None if no pod is known. ``memory`` has learned from the look."""
+    """The wish for the load, for all replicas. None if no pod is known. ``memory`` has learned from the look.
+
+    ``alike`` is the load of the replicas that are alike.
+    """
 
     wish: Wish | None
     memory: LoopMemory
     model: ReplicaModel | None = None
+    alike: Alike | None = None
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """The load of the replicas that are alike; None if no pod is known."""
+        return None if self.alike is None else self.alike.traffic
 
 
 def judged(situation: Situation) -> Judged:
     """Look at the load once."""
-    memory = situation.memory.with_startup(situation.placement.startup_seconds)
-    traffic = situation.load.traffic
-    if traffic is None:
+    memory = with_suspects(situation.memory.with_startup(situation.placement.startup_seconds), situation)
+    if situation.load.traffic is None:
         return Judged(_without_engines(situation), memory)
-    memory = _with_quiet(_with_lessons(memory, situation, traffic), situation)
-    wish, model = _wish(memory, situation, traffic)
+    alike = alike_of(situation, memory, situation.load.traffic)
+    traffic = alike.traffic
+    memory = _with_quiet(_with_lessons(memory, situation, alike), situation)
+    wish, model = _wish(memory, situation, alike)
     wish = _with_unknown(wish, situation.unknown)
     missed = model is not None and bool(missed_figures(traffic, model.slo))
     strained = model is not None and is_strained(traffic, model.slo)
     memory = memory.with_promise(missed=missed, strained=strained, now=situation.now)
-    return Judged(wish, memory.with_look(wish.enough, cooldown_seconds(situation), situation.now, wish.rate), model)
+    memory = memory.with_look(wish.enough, cooldown_seconds(situation), situation.now, wish.rate)
+    return Judged(wish, memory, model, alike)
 
 
 def without_promise(judged: Judged, situation: Situation, figure: str) -> Judged:
     """Return the wish if a promised time (``ttft`` or ``tpot``) does not count, because no replica keeps it."""
-    traffic, model = situation.load.traffic, situation.placement.model
-    if traffic is None or model is None:
+    alike, model = judged.alike, situation.placement.model
+    if alike is None or model is None:
         return judged
     slo = replace(model.slo, ttft_seconds=None) if figure == "ttft" else replace(model.slo, tpot_seconds=None)
     placement = replace(situation.placement, model=replace(model, slo=slo))
-    wish, relaxed = _wish(judged.memory, replace(situation, placement=placement), traffic)
+    wish, relaxed = _wish(judged.memory, replace(situation, placement=placement), alike)
     return replace(judged, wish=replace(wish, replicas=wish.replicas + situation.unknown), model=relaxed)
 
 
@@ -70,12 +82,22 @@ def _with_unknown(wish: Wish, unknown: int) -> Wish:
     return replace(wish, replicas=wish.replicas + unknown, enough=wish.enough + unknown, kept=wish.kept + unknown)
 
 
-def _with_lessons(memory: LoopMemory, situation: Situation, traffic: Traffic) -> LoopMemory:
+def _with_lessons(memory: LoopMemory, situation: Situation, alike: Alike) -> LoopMemory:
+    """Return the memory with what the replicas that are alike teach.
+
+    Those with a queue of their own show what a replica does at most. If requests wait at the gateway alone, all do.
+    """
     model, keep = situation.placement.model, max(TREND_SECONDS, 2 * memory.expected_startup_seconds)
+    traffic, teaching = alike.traffic, alike.teaching
+    if not alike.teaches:
+        return memory.with_answers(traffic).with_arrivals(traffic, keep, situation.now)
     if model is not None:
-        memory = memory.with_speed(traffic, model, situation.now)
-    has_queue = traffic.waiting >= LONG_QUEUE * traffic.pods and _is_settled(situation)
-    memory = memory.with_work(traffic, is_saturated=has_queue).with_answers(traffic)
+        memory = memory.with_speed(teaching, model, situation.now)
+    busy = [each for each in (*teaching.loads, *alike.favoured) if each.waiting >= LONG_QUEUE]
+    waiting = teaching.waiting + sum(each.waiting for each in alike.favoured)
+    has_queue = waiting >= LONG_QUEUE * teaching.pods and _is_settled(situation)
+    measured = teaching.of_pods(busy) if has_queue and busy else teaching
+    memory = memory.with_work(measured, is_saturated=has_queue).with_answers(traffic)
     return memory.with_arrivals(traffic, keep, situation.now)
 
 
@@ -97,18 +119,21 @@ def _with_quiet(memory: LoopMemory, situation: Situation) -> LoopMemory:
     return memory.with_quiet(quiet, situation.now, load.quiet_before, has_gateway=queue is not None)
 
 
-def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[Wish, ReplicaModel | None]:
-    placement, startup = situation.placement, memory.expected_startup_seconds
+def _wish(memory: LoopMemory, situation: Situation, alike: Alike) -> tuple[Wish, ReplicaModel | None]:
+    placement, startup, traffic = situation.placement, memory.expected_startup_seconds, alike.traffic
     model = None if placement.model is None else replace(placement.model, slowness=memory.slowness)
     load = DeploymentLoad(
         traffic,
         traffic.pods,
-        max(1, situation.load.held_tokens // traffic.pods),
+        max(1, situation.load.held_tokens // (traffic.pods + len(alike.apart))),
         rise=rise_within(memory.points, startup + traffic.steady.seconds / 2),
         is_settled=_is_settled(situation),
         most_work=memory.most_work,
         backlog_seconds=max(LEAST_BACKLOG_SECONDS, (memory.startup_seconds or 0.0) / 2),
         startup_seconds=startup,
+        apart=len(alike.apart),
+        lost=alike.lost,
+        share=alike.share,
     )
     coming = None if _has_just_removed(situation) else _expected(memory, situation, traffic, 0.0)
     later = _expected(memory, situation, traffic, cooldown_seconds(situation))

@@ -89,6 +89,8 @@ class DeploymentLoad:
     ``rise`` is by how much arrivals will have risen until a new replica serves. ``is_settled`` means that every replica
     has served for a while. ``most_work`` is what a replica with a long queue was seen to do a second.
     ``backlog_seconds`` is the time in which a backlog shall be served, and ``startup_seconds`` that of a start-up.
+    ``apart`` further replicas are slow, and ``lost`` is how much less than so many replicas these are. ``share`` are
+    all requests that come over those that come to the others.
     """
 
     traffic: Traffic
@@ -99,24 +101,27 @@ class DeploymentLoad:
     most_work: float | None = None
     backlog_seconds: float = LEAST_BACKLOG_SECONDS
     startup_seconds: float = 0.0
+    apart: int = 0
+    lost: float = 0.0
+    share: float = 1.0
 
 
 def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
     """Return the replicas for a load. ``replica`` None: its speed is not known, and cache and queue decide."""
     needs, rate, lengths = _without_model(load), load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
-    enough = _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
+    enough = load.share * _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
     capacity = None
     if replica is not None and lengths is not None:
         capacity = _within(load.most_work, capacity_of(replica, lengths), lengths)
         needs |= {
-            Need.ARRIVALS: _whole(rate / (needed_use(load.startup_seconds) * capacity.per_second)),
+            Need.ARRIVALS: _whole(rate / (needed_use(load.startup_seconds) * capacity.per_second) + load.lost),
             Need.BACKLOG: _for_backlog(load, replica, lengths),
         }
         enough = max(enough, rate / (spare_use(load.startup_seconds) * capacity.per_second))
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
     use = needed_use(load.startup_seconds) if need is Need.ARRIVALS else 1.0
-    return Wish(replicas, need, max(replicas, _whole(enough)), capacity, rate, use)
+    return Wish(replicas, need, max(replicas, _whole(enough + load.lost)), capacity, rate, use)
 
 
 def with_forecast(wish: Wish, coming: Expected | None, later: Expected | None) -> Wish:
@@ -170,9 +175,9 @@ def is_storm(traffic: Traffic) -> bool:
 
 def _without_model(load: DeploymentLoad) -> dict[Need, int]:
     return {
-        Need.KV_CACHE: math.ceil(_kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens)),
-        Need.PREEMPTIONS: load.replicas + 1 if load.is_settled and is_storm(load.traffic) else 0,
-        Need.QUEUE: math.ceil(GROWTH * load.replicas) if is_saturated(load) else 0,
+        Need.KV_CACHE: math.ceil(load.share * _kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens) + load.lost),
+        Need.PREEMPTIONS: load.replicas + 1 + load.apart if load.is_settled and is_storm(load.traffic) else 0,
+        Need.QUEUE: math.ceil(GROWTH * load.replicas) + load.apart if is_saturated(load) else 0,
     }
 
 
@@ -189,7 +194,8 @@ def _for_backlog(load: DeploymentLoad, replica: ReplicaModel, lengths: Lengths) 
     if backlog <= 0:
         return 0
     most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths)
-    return _whole((load.traffic.arrivals.per_second + backlog / load.backlog_seconds) / most.per_second)
+    wanted = load.traffic.arrivals.per_second + backlog / load.backlog_seconds
+    return _whole(wanted / most.per_second + load.lost)
 
 
 def _whole(replicas: float) -> int:

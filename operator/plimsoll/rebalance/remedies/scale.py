@@ -24,6 +24,7 @@ _MORE = frozenset(
         DiagnosisKind.PREEMPTION_STORM,
         DiagnosisKind.STUCK_REPLICA,
         DiagnosisKind.PAGE_LIVELOCK,
+        DiagnosisKind.IMBALANCED,
     )
 )
 _LESS = frozenset((DiagnosisKind.TOO_MANY_REPLICAS, DiagnosisKind.IDLE))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from operator import attrgetter
 from statistics import median
@@ -89,6 +89,13 @@ class LoadSummary:
     def fresh_pods(self) -> int:
         """The number of pods that are known."""
         return sum(1 for pod in self.pods if pod.state is SignalState.FRESH)
+
+    def without(self, pods: Collection[str]) -> LoadSummary:
+        """Return the load as if these pods were not expected to report."""
+        if not pods:
+            return self
+        rest = tuple(each for each in self.pods if each.pod not in pods)
+        return replace(self, pods=rest, state=worst(tuple(each.state for each in rest)))
 
     @property
     def worst_pod(self) -> PodState | None:

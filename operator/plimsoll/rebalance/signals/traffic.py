@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from statistics import fmean
+from typing import NamedTuple
 
 from plimsoll.rebalance.signals import tracks
 from plimsoll.rebalance.signals.metrics import EngineSample
@@ -68,6 +69,27 @@ class Rate:
         return math.sqrt(max(self.per_second, 1 / seconds) / seconds)
 
 
+class Sum(NamedTuple):
+    """The total of some figures, and how many they are."""
+
+    total: float
+    number: float
+
+    @property
+    def mean(self) -> float | None:
+        """Their mean; None if there are none."""
+        return self.total / self.number if self.number > 0 else None
+
+
+NOTHING_SUMMED = Sum(0.0, 0.0)
+
+
+def summed(sums: Iterable[Sum]) -> Sum:
+    """Return the sum of several pods."""
+    totals, counts = tuple(zip(*sums, strict=True)) or ((), ())
+    return Sum(sum(totals), sum(counts))
+
+
 @dataclass(frozen=True, slots=True)
 class PodLoad:
     """The load of one pod.
@@ -80,6 +102,12 @@ class PodLoad:
         is_stalled: requests have waited for some scrapes, and not one token was generated meanwhile.
         rank_uses: ``kv_use`` of each data-parallel rank, as a mean over some scrapes; empty if there is one.
         rank_queues: ``waiting`` of each rank in the same way.
+        used_tokens: KV tokens in use now.
+        arrivals: requests that came, over the part of the window in which it is known.
+        served: requests a second that got their first token, over the last scrapes.
+        token_seconds: times between two tokens lately.
+        ttft_seconds: times to the first token lately.
+        preempted: requests that lost their blocks over those that got a first token, over the window.
     """
 
     pod: str
@@ -89,6 +117,12 @@ class PodLoad:
     is_stalled: bool = False
     rank_uses: tuple[float, ...] = ()
     rank_queues: tuple[float, ...] = ()
+    used_tokens: float = 0.0
+    arrivals: Rate = Rate(0.0, 0.0)
+    served: float = 0.0
+    token_seconds: Sum = NOTHING_SUMMED
+    ttft_seconds: Sum = NOTHING_SUMMED
+    preempted: Sum = NOTHING_SUMMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +168,25 @@ class Traffic:
         """Those of ``waiting`` that wait in engines."""
         return self.waiting - self.at_gateway
 
+    def of_pods(self, loads: Sequence[PodLoad]) -> Traffic:
+        """Return the load of some of the pods, or of changed ones; at least one.
+
+        All requests that came stay in the rates: those of the other pods have to be served, too. The gateway's queue
+        stays as well.
+        """
+        return replace(
+            self,
+            pods=len(loads),
+            served=sum(each.served for each in loads),
+            waiting=self.at_gateway + sum(each.waiting for each in loads),
+            running=sum(each.running for each in loads),
+            used_tokens=sum(each.used_tokens for each in loads),
+            preempted_share=summed(each.preempted for each in loads).mean,
+            loads=tuple(loads),
+            ttft_seconds=summed(each.ttft_seconds for each in loads).mean,
+            token_seconds=summed(each.token_seconds for each in loads).mean,
+        )
+
     @property
     def arrivals(self) -> Rate:
         """The newest rate that differs from the steady one by more than chance, else the steady one."""
@@ -169,37 +222,58 @@ def traffic_of(
     """
     end = min(until, *(track.newest.at for track in found))
     known_from = max([since, *(track.begins_at for track in found if not track.is_new)])
-    lengths, newest = _lengths([*found, *departed], end), [track.newest for track in found]
+    lengths = _lengths([*found, *departed], end)
     begin, lately = max(known_from, end - window_seconds), max(known_from, end - recent_seconds)
-    return Traffic(
+    spans = _Spans(begin, lately, end, recent_seconds)
+    loads = tuple(_load_of(track, spans, lengths, capacity_tokens) for track in found)
+    alone = Traffic(
         pods=len(found),
         steady=_arrivals(found, begin, end, recent_seconds, lengths),
         recent=_arrivals(found, lately, end, recent_seconds, lengths),
         latest=_latest(found, lengths),
         lengths=lengths,
-        served=sum(_started(track, lately, end, lengths) for track in found) / max(1.0, end - lately),
-        waiting=sum(sample.waiting or 0.0 for sample in newest),
-        running=sum(sample.running or 0.0 for sample in newest),
-        used_tokens=sum((one.kv_usage or 0.0) * (one.kv_capacity_tokens or capacity_tokens) for one in newest),
-        preempted_share=_mean(found, tracks.PREEMPTIONS, tracks.FIRST_TOKENS, begin, end),
-        loads=tuple(_load_of(track, recent_seconds) for track in found),
+        waiting=0.0,
+        running=0.0,
+        used_tokens=0.0,
+        ttft_seconds=None,
+        token_seconds=None,
         end=end,
-        ttft_seconds=_mean(found, tracks.TTFT_SECONDS, tracks.FIRST_TOKENS, end - recent_seconds, end),
-        token_seconds=_mean(found, tracks.GAP_SECONDS, tracks.GAPS, end - recent_seconds, end),
     )
+    return alone.of_pods(loads)
 
 
-def _load_of(track: Track, recent_seconds: float) -> PodLoad:
-    newest = track.newest
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """The window's begin, the begin of the last scrapes, the end of both (POSIX seconds), and their usual seconds."""
+
+    begin: float
+    lately: float
+    end: float
+    recent_seconds: float
+
+
+def _load_of(track: Track, spans: _Spans, lengths: Lengths | None, capacity_tokens: int) -> PodLoad:
+    newest, end = track.newest, spans.end
+    begin, recent = max(spans.begin, track.begins_at), end - spans.recent_seconds
     return PodLoad(
         track.pod,
         newest.waiting or 0.0,
         newest.running or 0.0,
         newest.kv_usage or 0.0,
-        _is_stalled(track, 2 * recent_seconds),
-        _means(track, attrgetter("rank_usages"), 2 * recent_seconds),
-        _means(track, attrgetter("rank_queues"), 2 * recent_seconds),
+        _is_stalled(track, 2 * spans.recent_seconds),
+        _means(track, attrgetter("rank_usages"), 2 * spans.recent_seconds),
+        _means(track, attrgetter("rank_queues"), 2 * spans.recent_seconds),
+        used_tokens=(newest.kv_usage or 0.0) * (newest.kv_capacity_tokens or capacity_tokens),
+        arrivals=_arrivals([track], begin, end, spans.recent_seconds, lengths),
+        served=_started(track, spans.lately, end, lengths) / max(1.0, end - spans.lately),
+        token_seconds=_summed(track, tracks.GAP_SECONDS, tracks.GAPS, recent, end),
+        ttft_seconds=_summed(track, tracks.TTFT_SECONDS, tracks.FIRST_TOKENS, recent, end),
+        preempted=_summed(track, tracks.PREEMPTIONS, tracks.FIRST_TOKENS, spans.begin, end),
     )
+
+
+def _summed(track: Track, total: Read, count: Read, start: float, end: float) -> Sum:
+    return Sum(track.grown(total, start, end) or 0.0, track.grown(count, start, end) or 0.0)
 
 
 def _means(track: Track, read: Callable[[EngineSample], tuple[float, ...]], seconds: float) -> tuple[float, ...]:

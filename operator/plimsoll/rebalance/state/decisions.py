@@ -21,6 +21,9 @@ class DecisionReason(StrEnum):
     SUSTAINED_QUEUE = "SustainedQueue"
     REQUESTS_WAIT_AT_GATEWAY = "RequestsWaitAtGateway"
     REPLICAS_STUCK = "ReplicasStuck"
+    REPLICA_SLOW = "ReplicaSlow"
+    REPLICA_SILENT = "ReplicaSilent"
+    REPLACING_DOES_NOT_HELP = "ReplacingDoesNotHelp"
     BATCH_LIMIT_BINDS = "BatchLimitBinds"
     PROMPT_STEP_TOO_SMALL = "PromptStepTooSmall"
     PROMPT_STEP_TOO_LARGE = "PromptStepTooLarge"
@@ -102,11 +105,19 @@ class Move(_Reasoned):
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceReplica(_Reasoned):
+    """Replace one replica: a new one serves before ``pod`` on ``node`` ends, and others keep off that node."""
+
+    pod: str = ""
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Wait(_Reasoned):
     """Change nothing now: the decision needs an unknown value, or a bound forbids the change."""
 
 
-LoopDecision = Keep | AddReplica | RemoveReplica | Retune | Move | Wait
+LoopDecision = Keep | AddReplica | RemoveReplica | Retune | Move | ReplaceReplica | Wait
 
-Change = AddReplica | RemoveReplica | Retune | Move
+Change = AddReplica | RemoveReplica | Retune | Move | ReplaceReplica
 """The decisions that change something."""

@@ -31,6 +31,13 @@ STEP_AGAIN_SECONDS = 7 * 24 * HOUR_SECONDS
 same direction would say that the first did not help as expected."""
 
 
+REPLACE_REASONS = (DecisionReason.REPLICA_SLOW, DecisionReason.REPLICA_SILENT, DecisionReason.LOAD_IMBALANCED)
+"""The reasons of changes for one replica that is not like the others."""
+
+REPLACE_AGAIN_SECONDS = 24 * HOUR_SECONDS
+"""How long such a change is remembered. If it did not help, the next one would not either."""
+
+
 class ChangeKind(StrEnum):
     """The kind of a change."""
 
@@ -38,6 +45,7 @@ class ChangeKind(StrEnum):
     REMOVE = "Remove"
     MOVE = "Move"
     RETUNE = "Retune"
+    REPLACE = "Replace"
     ROLL_BACK = "RollBack"
 
 
@@ -113,4 +121,6 @@ class ChangeHistory:
 
 
 def _read_for(mark: ChangeRecord) -> float:
-    return STEP_AGAIN_SECONDS if mark.reason in STEP_REASONS else READ_SECONDS
+    if mark.reason in STEP_REASONS:
+        return STEP_AGAIN_SECONDS
+    return REPLACE_AGAIN_SECONDS if mark.reason in REPLACE_REASONS else READ_SECONDS

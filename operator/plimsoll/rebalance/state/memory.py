@@ -10,10 +10,14 @@ from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.law.capacity import ReplicaModel, times_of
 from plimsoll.rebalance.signals.forecast import Point
 from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet
-from plimsoll.rebalance.signals.traffic import ENOUGH_FINISHED, LENGTHS_SECONDS, Traffic
+from plimsoll.rebalance.signals.traffic import ENOUGH_FINISHED, LENGTHS_SECONDS, Lengths, Traffic
+from plimsoll.rebalance.state.decisions import DecisionReason
 
 LEARNED_SHARE = 0.15
 """The part of a difference in speed that one comparison corrects. With scrapes of 15 s, five minutes correct 80 %."""
+
+AGREES = 0.25
+"""A measured time that differs by less from the learned one confirms it."""
 
 MOST_WRONG = 3.0
 """The performance model is never trusted to be wrong by more than this factor. Beyond it, something else is slow."""
@@ -80,6 +84,22 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspect:
+    """A replica that is not like the others: why (slow or silent), and since when in POSIX seconds.
+
+    Of a slow one, ``seconds`` are those between two of its tokens, and ``ratio`` is that to ``usual_seconds``, which
+    tokens take at the same load.
+    """
+
+    pod: str
+    reason: DecisionReason
+    since: float
+    ratio: float = 1.0
+    seconds: float = 0.0
+    usual_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Learned:
     """The part that the status keeps across restarts.
 
@@ -128,6 +148,8 @@ class LoopMemory(Learned):
         turn_before: the turn before the last one, POSIX seconds; None: there was none, or it was too long ago.
         quiet_since: POSIX seconds since when no request came; None: unknown.
         quiet_at: the last turn that knew this.
+        suspects: the replicas that are slow or silent, the oldest first.
+        speed_agreed: whether a token's time once was about as this process had learned it.
     """
 
     pool: str = ""
@@ -140,6 +162,8 @@ class LoopMemory(Learned):
     turn_before: float | None = None
     quiet_since: float | None = None
     quiet_at: float = 0.0
+    suspects: tuple[Suspect, ...] = ()
+    speed_agreed: bool = False
 
     @staticmethod
     def of(learned: Learned) -> LoopMemory:
@@ -162,7 +186,8 @@ class LoopMemory(Learned):
             return self
         known = {name: slowness for name, slowness in self.others if name != self.pool} | {self.pool: self.slowness}
         others = tuple((name, slowness) for name, slowness in known.items() if name not in ("", pool))[-MOST_OTHERS:]
-        return LoopMemory(pool=pool, slowness=known.get(pool, 1.0), others=others, output_tokens=self.output_tokens)
+        known_here = LoopMemory(pool=pool, slowness=known.get(pool, 1.0), others=others, suspects=self.suspects)
+        return replace(known_here, output_tokens=self.output_tokens)
 
     def slowness_at(self, pool: str) -> float:
         """Return the slowness to expect of a pool: the one learned there, else this one if it is above 1."""
@@ -200,10 +225,11 @@ class LoopMemory(Learned):
         is_usual = traffic.waiting < traffic.pods <= traffic.running
         if measured is None or lengths is None or not (is_new and is_usual):
             return self
-        expected = times_of(replace(replica, slowness=1.0), lengths, traffic.running / traffic.pods).token
+        expected = _expected_token(replace(replica, slowness=1.0), lengths, traffic)
         ratio = min(MOST_WRONG, max(1 / MOST_WRONG, measured / expected))
         slowness = self.slowness * (ratio / self.slowness) ** LEARNED_SHARE
-        return replace(self, slowness=slowness, compared_at=now)
+        agrees = self.speed_agreed or abs(ratio / self.slowness - 1) <= AGREES
+        return replace(self, slowness=slowness, compared_at=now, speed_agreed=agrees)
 
     def with_work(self, traffic: Traffic, *, is_saturated: bool) -> LoopMemory:
         """Return the memory with what a replica does at most.
@@ -277,3 +303,12 @@ class LoopMemory(Learned):
         else:
             looks = (*kept, Look(now, enough, now, rate))
         return replace(self, looks=looks, turn_before=None if has_gap else last)
+
+
+def _expected_token(replica: ReplicaModel, lengths: Lengths, traffic: Traffic) -> float:
+    """Return the mean seconds between two tokens by the model, each pod with the requests that it runs itself."""
+    timed = [(times_of(replica, lengths, each.running).token, each.token_seconds.number) for each in traffic.loads]
+    tokens = sum(number for _, number in timed)
+    if tokens <= 0:
+        return times_of(replica, lengths, traffic.running / traffic.pods).token
+    return sum(seconds * number for seconds, number in timed) / tokens

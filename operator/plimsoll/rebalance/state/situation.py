@@ -14,6 +14,7 @@ from plimsoll.rebalance.state.allowance import Allowance
 from plimsoll.rebalance.state.history import ChangeHistory
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
+from plimsoll.rebalance.state.replacement import Replacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,15 @@ class Engines:
 
 
 @dataclass(frozen=True, slots=True)
+class Serving:
+    """One ready pod: its name, its node, and since when it serves in POSIX seconds (None: unknown)."""
+
+    pod: str
+    node: str
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementState(Engines):
     """The current placement.
 
@@ -68,6 +78,7 @@ class PlacementState(Engines):
         new_replicas: those of ``replicas`` that the plan has just placed or has no place for.
         has_states: the model keeps a recurrent state in the KV cache.
         updating: replicas with older settings are replaced one after another, so there is one more than wanted.
+        serving: the ready pods.
     """
 
     replicas: int
@@ -80,6 +91,11 @@ class PlacementState(Engines):
     new_replicas: int = 0
     updating: bool = False
     has_states: bool = False
+    serving: tuple[Serving, ...] = ()
+
+    def node_of(self, pod: str) -> str:
+        """Return the node of a ready pod; empty if it is not known."""
+        return next((each.node for each in self.serving if each.pod == pod), "")
 
     @property
     def numbers(self) -> Numbers:
@@ -89,7 +105,7 @@ class PlacementState(Engines):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All facts of one decision. ``now`` is in POSIX seconds."""
+    """All facts of one decision. ``now`` is in POSIX seconds, and ``replacement`` is the one that is under way."""
 
     need: DeclaredNeed
     placement: PlacementState
@@ -99,6 +115,7 @@ class Situation:
     policy: RebalancePolicy
     memory: LoopMemory = field(default_factory=LoopMemory)
     allowance: Allowance = field(default_factory=Allowance)
+    replacement: Replacement | None = None
 
     @property
     def stuck(self) -> int:

@@ -42,6 +42,11 @@ def spec_change_of(content: ProposalContent, spec: Spec) -> SpecChange:
             return _settings(content)
         case "Move":
             return _place(content, spec)
+        case "ReplaceReplica":
+            return SpecChange(
+                note="The spec does not say on which node a replica runs. Approve the proposal, or "
+                "cordon the node and delete the pod."
+            )
         case _:
             return SpecChange(note="This kind of change is not known here, so no change of the spec is shown.")
 

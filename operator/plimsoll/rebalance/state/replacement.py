@@ -1,0 +1,85 @@
+"""The replacement of one replica that is slow or silent: a new one serves first, then the old one ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plimsoll.rebalance.state.decisions import DecisionReason
+
+PROVEN_SECONDS = 60.0
+"""How long a new replica must have served, and not slowly, before the old one ends: four scrapes of 15 s."""
+
+LONGEST_SECONDS = 3600.0
+"""How long a replacement may take at most. Then the old replica stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A replacement that is under way, as the status keeps it.
+
+    ``pod`` on ``node`` is to end because of ``reason``, and ``began`` is when that was decided, in POSIX seconds.
+    """
+
+    pod: str
+    node: str
+    reason: DecisionReason
+    began: float
+
+
+class Step(StrEnum):
+    """What a replacement does next."""
+
+    START = "Start"
+    """One more replica is there until the new one serves."""
+    END_OLD = "EndOld"
+    """The new one serves, so the old one ends."""
+    DONE = "Done"
+    """The old one is gone, or on its way."""
+    RECOVERED = "Recovered"
+    """The old one is like the others again, and stays."""
+    NOT_BETTER = "NotBetter"
+    """The new one is slow or silent as well: it is not the node."""
+    NOT_SERVING = "NotServing"
+    """The new one did not serve in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The facts by which a replacement goes on.
+
+    Attributes:
+        is_there: the old replica serves, and is not on its way out.
+        is_suspect: it is still slow or silent.
+        spare: replicas that serve beyond those that are wanted, the old one included.
+        newest_since: since when the newest of them serves, in POSIX seconds; None: none serves since the replacement
+            began.
+        newest_is_doubtful: the newest one is a suspect as well, and ``newest_is_certain`` says for how long already.
+        newest_is_certain: it has been one for long enough.
+        patience_seconds: how long the new one may take until it serves.
+    """
+
+    is_there: bool
+    is_suspect: bool
+    spare: int
+    newest_since: float | None
+    newest_is_doubtful: bool
+    newest_is_certain: bool
+    patience_seconds: float
+
+
+def step_of(replacement: Replacement, progress: Progress, now: float) -> Step:
+    """Return what a replacement does next. ``now`` is in POSIX seconds; a clock set back begins it anew."""
+    seconds = max(0.0, now - replacement.began)
+    if not progress.is_there:
+        return Step.DONE
+    if not progress.is_suspect:
+        return Step.RECOVERED
+    since = progress.newest_since
+    if since is not None and progress.newest_is_certain:
+        return Step.NOT_BETTER
+    if since is None or progress.spare < 1:
+        return Step.NOT_SERVING if seconds >= min(LONGEST_SECONDS, progress.patience_seconds) else Step.START
+    if progress.newest_is_doubtful:
+        return Step.NOT_SERVING if seconds >= LONGEST_SECONDS else Step.START
+    return Step.END_OLD if now - since >= PROVEN_SECONDS else Step.START

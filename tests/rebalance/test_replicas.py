@@ -1,0 +1,342 @@
+"""Replicas that are not alike: slow, silent and favoured ones, what is learned next to them, and what is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll.rebalance.decide import LoopResult, decide
+from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind, diagnose
+from plimsoll.rebalance.diagnosis.judging import Judged, judged
+from plimsoll.rebalance.diagnosis.replicas import SILENT_SECONDS, SLOW_SECONDS
+from plimsoll.rebalance.law.capacity import times_of
+from plimsoll.rebalance.signals.traffic import Lengths
+from plimsoll.rebalance.state.decisions import (
+    AddReplica,
+    DecisionReason,
+    Keep,
+    LoopDecision,
+    RemoveReplica,
+    ReplaceReplica,
+    Wait,
+)
+from plimsoll.rebalance.state.history import HOUR_SECONDS, ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.memory import LoopMemory, Suspect
+from plimsoll.rebalance.state.policy import Mode
+from plimsoll.rebalance.state.replacement import PROVEN_SECONDS, Progress, Replacement, Step, step_of
+from plimsoll.rebalance.state.situation import Serving, Situation
+from plimsoll.rebalance.why import sentence
+from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, replica_model, summary
+from tests.support.hypotheses import room_for_all
+from tests.support.live_situations import AUTO, CAPACITY, enough_for, situation
+from tests.support.tables import every_case
+
+ROUTERS = ("random", "least requests", "sticky")
+
+_LENGTHS = Lengths(prompt=1000.0, output=200.0, cached=0.0, in_cache=1100.0)
+
+
+@cache
+def _alone(rate: float, ratio: float = 1.0) -> Serves:
+    """The steady load of a replica that is ``ratio`` times slower and gets so many requests a second.
+
+    More run at the same time in a slower one (Little's law), and what it cannot serve waits.
+    """
+    model = replica_model()
+    running, seconds = 1.0, 0.0
+    for _ in range(40):
+        times = times_of(model, _LENGTHS, running)
+        seconds = ratio * (times.first_token + 199 * times.token)
+        running = min(200.0, 0.5 * running + 0.5 * max(1.0, rate * seconds))
+    token = ratio * times_of(model, _LENGTHS, running).token
+    served = min(rate, running / seconds)
+    kv_usage = min(0.99, running * _LENGTHS.in_cache / KV_TOKENS)
+    return Serves(served, token_seconds=token, running=running, kv_usage=kv_usage, waiting=60.0 * (rate - served))
+
+
+def _shared(total: float, replicas: int, router: str, ratio: float) -> tuple[Serves, ...]:
+    """The loads of replicas of which the first is slower, or gets half of all requests if the router is sticky."""
+    if router == "sticky":
+        rest = [_alone(0.5 * total / (replicas - 1))] * (replicas - 1)
+        return (_alone(0.5 * total), *rest)
+    speeds = [1 / ratio if router == "least requests" else 1.0, *([1.0] * (replicas - 1))]
+    rates = [total * each / sum(speeds) for each in speeds]
+    return tuple(_alone(rate, ratio if index == 0 else 1.0) for index, rate in enumerate(rates))
+
+
+def _later(where: Situation, seconds: float, every: float = 15.0, history: ChangeHistory | None = None) -> Judged:
+    """Look at the same load again and again for so many seconds, and return the last look."""
+    memory, look = where.memory, None
+    for index in range(int(seconds // every) + 1):
+        past = replace(where, memory=memory, now=NOW - seconds + every * index, history=history or where.history)
+        look = judged(past)
+        memory = look.memory
+    assert look is not None
+    return look
+
+
+def _known(loads: Sequence[Serves], seconds: float = 600.0, **changes: Any) -> Situation:
+    """Return the situation after these loads have lasted for so long."""
+    serving = tuple(Serving(f"p{index}", f"node-{index}", LONG_AGO) for index in range(len(loads)))
+    where = situation(*loads, **{"serving": serving} | changes)
+    return replace(where, memory=_later(where, seconds).memory)
+
+
+def _made(where: Situation) -> LoopResult:
+    return decide(where, room_for_all(where.placement.replicas))
+
+
+def test_a_slow_replica_is_named_with_its_evidence_and_replaced_on_another_node() -> None:
+    where = _known(_shared(2 * CAPACITY, 4, "random", 2.5))
+    made = _made(where)
+    assert isinstance(made.decision, ReplaceReplica)
+    assert (made.decision.pod, made.decision.node, made.kind) == ("p0", "node-0", DiagnosisKind.REPLICA_SLOW)
+    assert made.trouble == "ReplicaSlow"
+    assert int(made.decision.number("ratio_percent")) == pytest.approx(250, abs=10)
+    assert "pod p0 is slow on node node-0: a token takes" in sentence(made.decision).lower()
+    assert made.answer is not None
+    assert made.answer.tenant.request.replicas == 4, "there are no more replicas afterwards"
+
+
+@given(st.sampled_from(ROUTERS), st.integers(4, 28), st.integers(3, 8), st.floats(1.8, 12.0))
+def test_next_to_one_odd_replica_at_most_one_more_is_wanted(
+    router: str, tenths: int, replicas: int, ratio: float
+) -> None:
+    total = min(tenths / 10, 0.7 * replicas) * CAPACITY
+    usual, odd = (
+        _later(situation(*_shared(total, replicas, *each)), 180, every=30.0)
+        for each in (("random", 1.0), (router, ratio))
+    )
+    assert usual.wish is not None
+    assert odd.wish is not None
+    assert odd.wish.replicas <= usual.wish.replicas + 1
+    assert odd.memory.slowness == pytest.approx(usual.memory.slowness, rel=0.2), "healthy replicas alone teach"
+    if usual.memory.most_work is None and odd.memory.most_work is not None:
+        assert odd.wish.capacity is not None
+        assert usual.wish.capacity is not None
+        assert odd.wish.capacity.per_second >= 0.7 * usual.wish.capacity.per_second
+
+
+@every_case(
+    ("loads", "memory"),
+    [
+        ((_alone(8.0),) * 4, LoopMemory("p")),
+        ((_alone(8.0, 2.5),) * 4, LoopMemory("p")),
+        ((_alone(8.0), _alone(14.0), _alone(8.0), _alone(2.0)), LoopMemory("p")),
+        ((_alone(8.0, 1.4), *(_alone(8.0),) * 3), LoopMemory("p")),
+        ((_alone(8.0, 1.8), _alone(8.0)), LoopMemory("p")),
+        ((_alone(8.0, 2.5),), LoopMemory("p")),
+        ((replace(_alone(0.01, 9.0), running=1.0), *(_alone(8.0),) * 3), LoopMemory("p")),
+    ],
+    ids=[
+        "all alike",
+        "all slow: the model is wrong",
+        "unlike loads",
+        "within the band of the model",
+        "one sibling, and the model is not that exact",
+        "a lone one whose speed was never seen",
+        "too few tokens to say",
+    ],
+)
+def test_what_chance_load_or_the_model_explain_is_no_slow_replica(
+    loads: tuple[Serves, ...], memory: LoopMemory
+) -> None:
+    assert _later(situation(*loads, memory=memory), 600).memory.suspects == ()
+
+
+@every_case(
+    "loads",
+    [
+        (_alone(8.0, 2.5), _alone(8.0), _alone(8.0)),
+        (_alone(8.0, 1.7), _alone(8.0), _alone(8.0)),
+        (_alone(8.0, 2.5), _alone(8.0)),
+        (_alone(2.0, 10.0), _alone(8.0), _alone(8.0), _alone(8.0)),
+        (_alone(8.0, 2.5),),
+    ],
+    ids=["2.5 times", "1.7 times at the same load", "one sibling", "10 times, and spared", "alone, and seen faster"],
+)
+def test_a_slow_one_is_found_at_once_and_acted_on_only_when_it_lasts(loads: tuple[Serves, ...]) -> None:
+    where = situation(*loads, memory=LoopMemory("p", speed_agreed=True))
+    for seconds, is_named in ((SLOW_SECONDS / 2, False), (SLOW_SECONDS, True)):
+        look = _later(where, seconds)
+        assert [each.pod for each in look.memory.suspects] == ["p0"]
+        assert look.memory.slowness == pytest.approx(1.0, abs=0.15), "it teaches nothing"
+        named = diagnose(replace(where, memory=look.memory), look).kind is DiagnosisKind.REPLICA_SLOW
+        assert named is is_named
+
+
+def test_a_suspect_of_which_nothing_is_measured_stays_one_and_one_that_is_fast_again_or_gone_does_not() -> None:
+    before = LoopMemory("p", suspects=(Suspect("p0", DecisionReason.REPLICA_SLOW, NOW - 500.0, 9.0),))
+    still, fast, other = Serves(rate=0.0, running=0.0), _alone(8.0), _alone(8.0)
+    assert judged(situation(still, other, other, memory=before)).memory.suspects == before.suspects
+    assert judged(situation(fast, other, other, memory=before)).memory.suspects == ()
+    gone = situation(load=summary(pod("p1", other), pod("p2", other)), replicas=2, ready=2, memory=before)
+    assert judged(gone).memory.suspects == ()
+    set_back = replace(before, suspects=(replace(before.suspects[0], since=NOW + 9e6),))
+    assert judged(situation(_alone(8.0, 9.0), other, other, memory=set_back)).memory.suspects[0].since == NOW
+
+
+def _silent(replicas: int, seconds: float, **changes: Any) -> Situation:
+    """Return a situation in which the first of some idle replicas reports nothing, for so long already."""
+    names = [f"p{index}" for index in range(replicas)]
+    known = [pod(name, _alone(1.0), moments()) for name in names[1:]]
+    looks = enough_for(2, 3 * AUTO.cooldown_seconds)
+    suspects = (Suspect("p0", DecisionReason.REPLICA_SILENT, NOW - seconds),)
+    usual: dict[str, Any] = {"memory": replace(looks, suspects=suspects), "replicas": replicas, "ready": replicas}
+    serving = tuple(Serving(name, f"node-{name}", LONG_AGO) for name in names)
+    return situation(load=summary(*known, expected=names), serving=serving, **usual | changes)
+
+
+def test_a_silent_replica_is_replaced_and_holds_no_removal_for_ever() -> None:
+    early, late = _silent(6, SILENT_SECONDS / 2), _silent(6, 2 * SILENT_SECONDS)
+    assert (type(_made(early).decision), _made(early).decision.reason) == (Wait, DecisionReason.METRICS_MISSING)
+    made = _made(late)
+    assert isinstance(made.decision, ReplaceReplica)
+    assert (made.decision.pod, made.kind) == ("p0", DiagnosisKind.REPLICA_SILENT)
+    assert "has reported nothing usable for 600 s" in sentence(made.decision)
+    shown = _made(_silent(6, 2 * SILENT_SECONDS, history=_marked(HOUR_SECONDS, ChangeKind.ROLL_BACK, "ReplicaSilent")))
+    assert isinstance(shown.decision, RemoveReplica), "what cannot be replaced holds no removal either"
+
+
+def test_if_no_replica_reports_the_source_is_at_fault_and_none_is_replaced() -> None:
+    names = ["p0", "p1"]
+    where = situation(load=summary(expected=names), replicas=2, ready=2)
+    assert _later(where, 2 * SILENT_SECONDS).memory.suspects == ()
+    away = situation(load=summary(expected=names, available=False), replicas=2, ready=2)
+    known = replace(away, memory=LoopMemory(suspects=(Suspect("p0", DecisionReason.REPLICA_SILENT, NOW - 900.0),)))
+    assert len(judged(known).memory.suspects) == 1, "an outage of the source is no word about a replica"
+
+
+def _marked(age: float, kind: ChangeKind, reason: str) -> ChangeHistory:
+    return ChangeHistory((ChangeRecord(NOW - age, kind, reason),))
+
+
+@every_case(
+    ("changes", "expected"),
+    [
+        ({}, (ReplaceReplica, DecisionReason.REPLICA_SLOW)),
+        (
+            {"history": _marked(5 * HOUR_SECONDS, ChangeKind.ROLL_BACK, "ReplicaSlow")},
+            (Wait, DecisionReason.REPLACING_DOES_NOT_HELP),
+        ),
+        (
+            {"history": _marked(25 * HOUR_SECONDS, ChangeKind.ROLL_BACK, "ReplicaSlow")},
+            (ReplaceReplica, DecisionReason.REPLICA_SLOW),
+        ),
+        (
+            {"history": _marked(900, ChangeKind.REPLACE, "ReplicaSlow"), "serving": (Serving("p0", "n", NOW - 800),)},
+            (Wait, DecisionReason.REPLACING_DOES_NOT_HELP),
+        ),
+        (
+            {"history": _marked(900, ChangeKind.REPLACE, "ReplicaSlow"), "serving": (Serving("p0", "n", NOW - 999),)},
+            (ReplaceReplica, DecisionReason.REPLICA_SLOW),
+        ),
+        (
+            {"history": _marked(900, ChangeKind.ROLL_BACK, "ReplicasStuck")},
+            (Wait, DecisionReason.COOLING_DOWN),
+        ),
+        ({"policy": replace(AUTO, changes_per_hour=0)}, (Wait, DecisionReason.HOURLY_BUDGET_SPENT)),
+        ({"updating": True}, (Wait, DecisionReason.MOVE_UNDER_WAY)),
+        ({"rolling": True}, (Wait, DecisionReason.MOVE_UNDER_WAY)),
+        ({"policy": replace(AUTO, mode=Mode.RECOMMEND)}, (ReplaceReplica, DecisionReason.REPLICA_SLOW)),
+    ],
+    ids=[
+        "nothing holds it back",
+        "one was taken back within the day",
+        "or the day before",
+        "it is the one that took a place",
+        "another one took a place",
+        "a new one did not serve",
+        "the hour's changes are spent",
+        "others start",
+        "a change rolls out",
+        "it is recommended",
+    ],
+)
+def test_a_replacement_has_bounds(changes: dict[str, Any], expected: tuple[type[LoopDecision], DecisionReason]) -> None:
+    decision = _made(_known(_shared(2 * CAPACITY, 4, "random", 3.0), **changes)).decision
+    assert (type(decision), decision.reason) == expected
+    assert sentence(decision)
+
+
+def test_while_one_is_replaced_the_diagnosis_stays_and_the_load_is_followed() -> None:
+    under_way = Replacement("p0", "node-0", DecisionReason.REPLICA_SLOW, NOW - 30)
+    easy, busy = (_known(_shared(total * CAPACITY, 4, "random", 3.0)) for total in (2.0, 8.0))
+    kept = _made(replace(easy, replacement=under_way))
+    assert (type(kept.decision), kept.decision.reason, kept.kind) == (
+        Keep,
+        DecisionReason.REPLICA_SLOW,
+        DiagnosisKind.REPLICA_SLOW,
+    )
+    assert isinstance(_made(replace(busy, replacement=under_way)).decision, AddReplica)
+
+
+def _sticky(missed: float = 0.0) -> tuple[Serves, ...]:
+    hot = replace(_alone(15.0), waiting=40.0, first_token_seconds=20.0 if missed else 0.2)
+    return (hot, *(_alone(9.0),) * 3)
+
+
+def test_of_a_sticky_router_it_is_said_which_replica_gets_how_much_and_the_total_decides() -> None:
+    where = _known(_sticky())
+    made = _made(where)
+    assert (type(made.decision), made.decision.reason) == (Keep, DecisionReason.LOAD_IMBALANCED)
+    assert "36 % of the requests come to it, and 25 % are its share" in sentence(made.decision)
+    assert made.wish is not None
+    assert made.wish.replicas <= len(_sticky()), "what waits at one replica is served by no other"
+
+
+def test_a_missed_promise_next_to_a_sticky_router_gets_one_replica_which_stays_only_if_it_helps() -> None:
+    missed = _known(_sticky(missed=1.0))
+    first = _made(missed)
+    assert isinstance(first.decision, AddReplica)
+    assert (first.decision.count, first.decision.reason) == (1, DecisionReason.LOAD_IMBALANCED)
+    tried = _marked(2 * HOUR_SECONDS, ChangeKind.ADD, "LoadImbalanced")
+    assert isinstance(_made(_known(_sticky(missed=1.0), history=tried)).decision, Keep), "one, and no more"
+    calm = tuple(replace(each, waiting=0.0) for each in _sticky())
+    long: dict[str, Any] = {"history": tried, "memory": enough_for(2, 3 * AUTO.cooldown_seconds)}
+    assert not isinstance(_made(situation(*calm, **long)).decision, RemoveReplica), "it helps"
+    alike = (_alone(4.0),) * 4
+    assert isinstance(_made(situation(*alike, **long)).decision, RemoveReplica), "nothing needs it any more"
+
+
+_SERVES = Progress(
+    is_there=True,
+    is_suspect=True,
+    spare=1,
+    newest_since=NOW - PROVEN_SECONDS,
+    newest_is_doubtful=False,
+    newest_is_certain=False,
+    patience_seconds=300.0,
+)
+
+
+@every_case(
+    ("changes", "began", "expected"),
+    [
+        ({}, 100.0, Step.END_OLD),
+        ({"newest_since": NOW - 1}, 100.0, Step.START),
+        ({"newest_since": None}, 100.0, Step.START),
+        ({"newest_since": None}, 400.0, Step.NOT_SERVING),
+        ({"spare": 0}, 100.0, Step.START),
+        ({"spare": 0}, 400.0, Step.NOT_SERVING),
+        ({"newest_is_doubtful": True}, 400.0, Step.START),
+        ({"newest_is_doubtful": True}, 3600.0, Step.NOT_SERVING),
+        ({"newest_is_doubtful": True, "newest_is_certain": True}, 400.0, Step.NOT_BETTER),
+        ({"is_suspect": False}, 100.0, Step.RECOVERED),
+        ({"is_there": False, "is_suspect": False, "spare": 0}, 100.0, Step.DONE),
+        ({"newest_since": None}, -9e9, Step.START),
+    ],
+)
+def test_the_old_replica_ends_only_after_a_new_one_has_proved_better(
+    changes: dict[str, Any],
+    began: float,
+    expected: Step,
+) -> None:
+    under_way = Replacement("p0", "n", DecisionReason.REPLICA_SLOW, NOW - began)
+    assert step_of(under_way, replace(_SERVES, **changes), NOW) is expected
