@@ -400,11 +400,12 @@ def test_where_it_was_re_homed_from_is_read_back_for_an_hour() -> None:
     assert of_last_hour(recorded, NOW + 3600) == ()
 
 
-def test_how_many_are_wanted_is_the_user_s_number_or_the_live_loop_s_where_it_may_change_it() -> None:
+def test_how_many_are_wanted_is_what_the_live_loop_made_of_the_user_s_number_unless_another_controller_scales() -> None:
     loop = {"decision": "Keep", "reason": "R", "message": "", "baseReplicas": 2, "targetReplicas": 4}
     for given, wanted in (
         ({"mode": "Auto"}, 4),
-        ({"mode": "Recommend"}, 2),
+        ({"mode": "Recommend"}, 4),
+        ({"mode": "Off"}, 4),
         ({"mode": "Auto", "scale": "External"}, 2),
         ({"mode": "Auto", "scale": "Plimsoll"}, 4),
     ):

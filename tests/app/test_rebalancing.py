@@ -10,7 +10,7 @@ import pytest
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
 from plimsoll.decision.observing import observed_capacities, reported_now, reported_tokens
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.decision.turns import LoopTurn, Running, Standing, load_of, policy_of, take_turn
+from plimsoll.decision.turns import LoopTurn, Running, Standing, kept_sentence, load_of, policy_of, take_turn
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import ObservedCapacity
@@ -150,20 +150,40 @@ def test_a_new_number_of_the_users_resets_the_target_and_not_the_budget() -> Non
 
 
 @pytest.mark.parametrize("mode", ["Off", "Recommend"])
-def test_outside_auto_the_users_number_is_the_target(mode: str) -> None:
-    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3}}
-    assert Standing.read(spec_of(1, mode=mode), recorded(previous)).target_replicas == 1
-
-
-def test_an_approved_target_is_kept_in_recommend_mode_and_ends_with_the_mode_or_the_number() -> None:
+def test_the_target_outlives_the_mode_and_ends_with_the_number(mode: str) -> None:
     previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "approved": True}}
-    kept = Standing.read(spec_of(1, mode="Recommend"), recorded(previous))
-    assert (kept.target_replicas, kept.approved) == (3, True)
-    for spec in (spec_of(1, mode="Off"), spec_of(2, mode="Recommend")):
-        ended = Standing.read(spec, recorded(previous))
-        assert (ended.target_replicas, ended.approved) == (spec.replicas, False)
+    kept = Standing.read(spec_of(1, mode=mode), recorded(previous))
+    assert (kept.target_replicas, kept.approved) == (3, mode == "Recommend")
+    assert "spec.replicas is 1, and 3 are kept: in mode " + mode in kept_sentence(spec_of(1, mode=mode), kept)
+    ended = Standing.read(spec_of(2, mode=mode), recorded(previous), unread=3)
+    assert (ended.target_replicas, ended.approved) == (2, False)
+    assert kept_sentence(spec_of(2, mode=mode), ended) == ""
     auto = Standing.read(spec_of(1), recorded(previous))
     assert (auto.target_replicas, auto.approved) == (3, False)
+    assert kept_sentence(spec_of(1), auto) == ""
+    asleep = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 0}}
+    assert Standing.read(spec_of(1, mode=mode), recorded(asleep)).target_replicas == 1, "nothing else would wake it"
+
+
+@pytest.mark.parametrize(
+    ("number", "unread", "base", "target"),
+    [
+        (2, 9, 1, 9),
+        (2, 5, 1, 5),
+        (2, 2, 2, 2),
+        (2, 0, 2, 2),
+        (0, 9, 0, 0),
+        (12, 9, 12, 12),
+    ],
+)
+def test_in_auto_a_smaller_number_waits_until_the_load_of_what_serves_is_known(
+    number: int, unread: int, base: int, target: int
+) -> None:
+    previous = recorded({"rebalancing": {"baseReplicas": 1, "targetReplicas": 9}})
+    spec = spec_of(number, maxReplicas=20)
+    standing = Standing.read(spec, previous, unread=unread)
+    assert (standing.base_replicas, standing.target_replicas) == (base, target)
+    assert ("until metrics are read" in kept_sentence(spec, standing)) is (base != number)
 
 
 def test_answers_read_back_as_they_were_and_one_without_a_time_is_left_out() -> None:
@@ -325,9 +345,9 @@ def test_an_external_scalers_number_is_the_target_whatever_the_loop_wanted_befor
 def test_who_scales_to_zero_and_back_wakes_a_deployment_without_replicas(
     target: int, said: dict[str, bool], wanted: int
 ) -> None:
-    entry = {"decision": "Keep", "reason": "WithinBand", "message": "", "baseReplicas": 1, "targetReplicas": target}
-    status = recorded({"rebalancing": entry})
-    assert Standing.read(spec_of(1), status, **said).target_replicas == wanted
+    status = recorded({"rebalancing": {"baseReplicas": 1, "targetReplicas": target}})
+    sleeper = spec_of(1, minReplicas=0, wake="Manual")
+    assert Standing.read(sleeper, status, **said).target_replicas == wanted
 
 
 # -- the words of a report ---------------------------------------------------------------------------------------------

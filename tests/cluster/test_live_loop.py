@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -339,3 +340,33 @@ def test_unknown_load_changes_nothing_is_named_and_passes(bench: Bench) -> None:
     bench.engines.heal()
     bench.wait_settled("spill", {L4_POOL: 1, L40S_POOL: 1})
     bench.wait_reasons({"faulty": "AtMaxReplicas", "silent": "WithinBand"})
+
+
+def test_who_leaves_auto_keeps_what_serves_until_another_number_is_written(bench: Bench) -> None:
+    """The number of the spec is 1 all along, and 2 replicas serve. A neighbour in Auto goes on as it was."""
+    since, both = bench.now(), {L4_POOL: 1, L40S_POOL: 1}
+    for mode in ("Recommend", "Off"):
+        bench.view.patch("spill", {"rebalancing": {"mode": mode}})
+        words = f"spec.replicas is 1, and 2 are kept: in mode {mode} the live loop takes back nothing"
+        bench.view.wait(partial(_plan_says, bench, words), words)
+        assert (bench.settled("spill"), bench.rebalancing("spill")["targetReplicas"]) == (both, 2)
+    bench.operator.kill()
+    bench.operator.start().wait_healthy()
+    bench.view.patch("spill", {"rebalancing": {"changesPerHour": 5}})
+    bench.view.wait(lambda: _is_observed(bench.view.get("spill")), "a status after the restart")
+    assert bench.settled("spill") == both
+    assert changes(bench.writes(since, "faulty")) == []
+    bench.view.patch("spill", {"replicas": 2})
+    bench.view.wait(lambda: "rebalancing" not in bench.view.get("spill")["status"], "spec.replicas as it serves")
+    assert bench.settled("spill") == both
+    bench.view.patch("spill", {"replicas": 1})
+    bench.wait_settled("spill", {L4_POOL: 1})
+    bench.wait_reason("faulty", "AtMaxReplicas")
+
+
+def _plan_says(bench: Bench, words: str) -> bool:
+    return words in condition(bench.view.get("spill"), "Planned")["message"]
+
+
+def _is_observed(body: dict[str, Any]) -> bool:
+    return bool(body["status"]["observedGeneration"] == body["metadata"]["generation"])

@@ -135,7 +135,8 @@ class _Pass:
         taught = (contribution_of(each, self._observed(each)) for each in world.deployments)
         common = CommonLessons(taught if world.settings.learns_from_others else ())
         for deployment in world.deployments:
-            teach = partial(ready_of, deployment, self._observed(deployment), common, memory.requests)
+            reading, own = world.readings.get(deployment.key), self._observed(deployment)
+            teach = partial(ready_of, deployment, own, common, memory.requests, reading=reading, now=world.at)
             found_ready = self._guarded(PassStep.LISTEN, deployment, teach)
             if found_ready is not None:
                 self.ready[deployment.key] = found_ready

@@ -34,6 +34,8 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.placement.demands.pools import Pool, as_it_runs
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.feasibility import sized
+from plimsoll.rebalance.signals.load import summarize
+from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.status.places import split_of
 from plimsoll.status.reading import Record
@@ -80,7 +82,15 @@ def measured_speeds(deployment: Deployment) -> tuple[MeasuredSpeed, ...]:
     return tuple(found)
 
 
-def ready_of(deployment: Deployment, found: Observed, common: CommonLessons, changed: ChangedRequests) -> Ready | None:
+def ready_of(
+    deployment: Deployment,
+    found: Observed,
+    common: CommonLessons,
+    changed: ChangedRequests,
+    *,
+    reading: Reading | None = None,
+    now: float = 0.0,
+) -> Ready | None:
     """Return a deployment with what engines taught, for the replicas that its live loop wants; None: it has no request.
 
     Args:
@@ -88,6 +98,8 @@ def ready_of(deployment: Deployment, found: Observed, common: CommonLessons, cha
         found: what its engines report.
         common: what the engines of others teach.
         changed: gives equal requests as the same Python object, pass after pass.
+        reading: the latest signals; None: there are none.
+        now: POSIX seconds.
     """
     request, identity, placed = deployment.asked.request, deployment.identity, deployment.placed
     if request is None or deployment.spec is None:
@@ -101,11 +113,25 @@ def ready_of(deployment: Deployment, found: Observed, common: CommonLessons, cha
         failed_starts=failed_starts(request, found.seen),
         speeds=_speeds(deployment, request, common),
     )
+    entry = deployment.record.status.rebalancing
+    is_another = entry is not None and entry.base_replicas != request.replicas
     standing = Standing.read(
-        deployment.spec, deployment.record, request.replicas, came_back=deployment.writes.came_back
+        deployment.spec,
+        deployment.record,
+        request.replicas,
+        came_back=deployment.writes.came_back,
+        unread=_unread(placed.around, reading, now) if is_another else 0,
     )
     target = min(standing.target_replicas, 1) if request.mounts_alone else standing.target_replicas
     return Ready(deployment, changed.of(identity.uid, request, replicas=target), standing, found)
+
+
+def _unread(around: Surroundings, reading: Reading | None, now: float) -> int:
+    """Return how many replicas serve if nothing is known of their load; 0 if something is."""
+    ready = [pod.name for pod in around.ready_pods()]
+    signals = () if reading is None or reading.state is not SignalState.FRESH else tuple(reading.pods.values())
+    load = summarize(signals, ready, now, window_seconds=1, capacity_tokens=0)
+    return 0 if load.fresh_pods else len(ready)
 
 
 def _speeds(deployment: Deployment, request: Request, common: CommonLessons) -> tuple[MeasuredSpeed, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode, ScaleOwner
+from plimsoll.api.v1alpha1 import PoolStatus, ScaleOwner
 from plimsoll.domain.engines.failures import (
     ACCEPTED_SECONDS,
     OF_NODE,
@@ -82,7 +82,7 @@ class Surroundings:
 
 
 def wanted_replicas(body: Body) -> int:
-    """The total replicas that the object wants: the user's number, the planner's, or the live loop's if it may set it.
+    """The total replicas that the object wants: the user's number, the planner's, or what the live loop made of it.
 
     A load of all replicas together needs at most one replica for each request.
     """
@@ -93,12 +93,9 @@ def wanted_replicas(body: Body) -> int:
     total = spec.get("totalConcurrency")
     if isinstance(total, int):
         number = total if size is None else size.replicas
-    given = spec.get("rebalancing") or {}
-    mode = None if given.get("scale") == ScaleOwner.EXTERNAL.value else given.get("mode")
-    is_auto = mode == RebalancingMode.AUTO.value or (
-        loop is not None and loop.approved and mode != RebalancingMode.OFF.value
-    )
-    target = loop.target_replicas if loop is not None and is_auto and loop.base_replicas == number else None
+    is_external = (spec.get("rebalancing") or {}).get("scale") == ScaleOwner.EXTERNAL.value
+    is_ours = loop is not None and not is_external and loop.base_replicas == number
+    target = loop.target_replicas if loop is not None and is_ours else None
     return max(0, min(MOST_REPLICAS, number if target is None else target))
 
 

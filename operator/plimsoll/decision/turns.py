@@ -83,13 +83,19 @@ class Standing:
         declared: int | None = None,
         *,
         came_back: bool = False,
+        unread: int = 0,
     ) -> Standing:
         """Read it from the record. A new ``spec.replicas`` is the user's decision: the target starts again from it.
+
+        While the number stays, so does the target, also if the loop may not change it any more: what serves does not
+        end because a mode does. Of none wanted there is nothing to keep once the loop may not wake them.
 
         Args:
             spec: what the user wrote.
             record: the status.
             declared: replaces ``spec.replicas`` if the planner has chosen the number.
+            unread: the replicas that serve if nothing is known of their load. In mode Auto a smaller number waits
+                until something is: the loop could not make good what ended too much. Zero is a wish to stop.
             came_back: whether the spec was changed and changed back since the status was written. People scale a
                 deployment without replicas to 0 and back, because a write of the same number is none, and both writes
                 may come before the next pass.
@@ -102,14 +108,39 @@ class Standing:
             memory = replace(memory, suspects=(Suspect(replacing.pod, replacing.reason, replacing.began),))
         if entry is None:
             return Standing(base, base, record.history, memory=memory, learned=learned)
-        target, approved = entry.target_replicas, spec.rebalancing.mode is RebalancingMode.RECOMMEND and entry.approved
-        is_ours = spec.rebalancing.mode is RebalancingMode.AUTO or approved
-        if spec.rebalancing.scale is ScaleOwner.EXTERNAL or (target == 0 and came_back):
+        given, target, known = spec.rebalancing, entry.target_replicas, entry.base_replicas
+        approved = given.mode is RebalancingMode.RECOMMEND and entry.approved
+        if given.scale is ScaleOwner.EXTERNAL or (target == 0 and (came_back or not may_sleep(given))):
             target = None
-        if not is_ours or entry.base_replicas != base or target is None:
+        waits = given.mode is RebalancingMode.AUTO and unread > base > 0
+        if target is not None and known is not None and known != base and waits:
+            base, target = known, max(base, min(target, unread))
+        if known != base or target is None:
             target, approved = base, False
         changes = record.history, entry.last_change
         return Standing(base, target, *changes, bool(approved), ANSWERED.read(entry), memory, learned, replacing)
+
+
+def kept_sentence(spec: InferenceDeploymentSpec, standing: Standing) -> str:
+    """Say why more or fewer replicas are wanted than the spec names, if the loop does not decide it; else nothing."""
+    base, target, mode = standing.base_replicas, standing.target_replicas, spec.rebalancing.mode
+    if spec.rebalancing.scale is ScaleOwner.EXTERNAL or spec.total_concurrency is not None:
+        return ""
+    if mode is RebalancingMode.AUTO and spec.replicas != base:
+        return (
+            f"spec.replicas is {spec.replicas} now, and nothing is known of the load, so {_of_serving(target)} until "
+            "metrics are read. To have the number at once, set spec.rebalancing.mode to Recommend or Off."
+        )
+    if mode is RebalancingMode.AUTO or target == base:
+        return ""
+    return (
+        f"spec.replicas is {base}, and {target} are kept: in mode {mode.value} the live loop takes back nothing of "
+        "what it changed before. Another number in spec.replicas, or one of kubectl scale, takes their place."
+    )
+
+
+def _of_serving(count: int) -> str:
+    return f"the {count} replicas that serve stay" if count > 1 else "the replica that serves stays"
 
 
 @dataclass(frozen=True, slots=True)

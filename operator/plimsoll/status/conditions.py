@@ -74,7 +74,7 @@ def conditions(report: Report, earlier: Mapping[str, Since], now: str) -> list[d
         now: RFC 3339.
     """
     planned, placed, available = _planned(report), _placed(report), _available(report, now)
-    planned = replace(planned, afterwards=_taken_back(report, now))
+    planned = replace(planned, afterwards=" ".join(filter(None, (report.kept, _taken_back(report, now)))))
     ready = _ready(report, planned, placed, available)
     verdicts = {Kind.READY: ready, Kind.PLANNED: planned, Kind.PLACED: placed, Kind.AVAILABLE: available}
     stalled = next((verdict for verdict in (planned, placed, available) if verdict.stalled), None)

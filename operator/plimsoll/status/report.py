@@ -114,6 +114,7 @@ class Report:
     are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is wanted and what
     starts one, if the live loop decided that. ``left_out`` names GPUs of the fleet that take no part, and
     ``coming`` names new nodes that may still be of use; empty if there is none. ``weights`` is the copy on a claim.
+    ``kept`` says why another number of replicas is wanted than the spec names, if no live loop decides it.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Report:
     left_out: str = ""
     coming: str = ""
     weights: WeightsView | None = None
+    kept: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """The KV tokens of one replica as predicted when the spec was last planned.

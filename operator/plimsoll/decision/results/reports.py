@@ -9,7 +9,7 @@ from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome, UnderWay
 from plimsoll.decision.pools import retune_after, updates_due
 from plimsoll.decision.surroundings import pool_views
-from plimsoll.decision.turns import LoopTurn, may_sleep, policy_of
+from plimsoll.decision.turns import LoopTurn, kept_sentence, may_sleep, policy_of
 from plimsoll.domain.public_words import RESOLVING, ConditionReason
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_move
@@ -18,7 +18,7 @@ from plimsoll.placement.demands.failed_moves import remembered as remembered_fai
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, active
 from plimsoll.placement.demands.rehoming import Departure
 from plimsoll.placement.demands.rehoming import remembered as remembered_places
-from plimsoll.rebalance.state.decisions import ReplaceReplica
+from plimsoll.rebalance.state.decisions import DecisionReason, Keep, ReplaceReplica
 from plimsoll.status.decisions import DECISION, DecisionNote
 from plimsoll.status.decisions import remembered as remembered_decisions
 from plimsoll.status.report import Report
@@ -31,6 +31,8 @@ def report_of(outcome: Outcome, now: float) -> Report:
     mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
     sized = spec is not None and spec.total_concurrency is not None
     decision, refusal, under_way = outcome.decision, deployment.writes.refusal, outcome.under_way
+    kept = "" if spec is None or outcome.standing is None else kept_sentence(spec, outcome.standing)
+    turn = outcome.turn or (_at_rest(outcome, kept) if mode is RebalancingMode.OFF else None)
     return Report(
         name=identity.key.name,
         generation=identity.generation,
@@ -57,9 +59,7 @@ def report_of(outcome: Outcome, now: float) -> Report:
         late_updates=under_way.late_updates,
         decisions=_decisions(outcome, now),
         proposals=besides.proposals,
-        rebalancing=None
-        if outcome.turn is None
-        else outcome.turn.report(record, mode, sized=sized, namespace=identity.key.namespace),
+        rebalancing=None if turn is None else turn.report(record, mode, sized=sized, namespace=identity.key.namespace),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(outcome),
         namespace=identity.key.namespace,
@@ -69,7 +69,14 @@ def report_of(outcome: Outcome, now: float) -> Report:
         left_out=besides.left_out,
         coming=besides.coming.sentence,
         weights=deployment.asked.weights,
+        kept=kept,
     )
+
+
+def _at_rest(outcome: Outcome, kept: str) -> LoopTurn | None:
+    """Return what the status says of a live loop that is off and whose replicas are kept; None if none are."""
+    standing = outcome.standing
+    return LoopTurn(standing, Keep(DecisionReason.MODE_OFF), detail=kept.rstrip(".")) if standing and kept else None
 
 
 def under_way(
