@@ -81,6 +81,9 @@ _SENTENCES = {
         "{traffic}{waiting}."
     ),
     DecisionReason.BELOW_MIN_REPLICAS: "More replicas are needed: {replicas} is fewer than the minimum of {min}.",
+    DecisionReason.SCHEDULED_MINIMUM: (
+        "More replicas are needed: {replicas} is fewer than the {min} that spec.rebalancing.schedule asks for{ready}."
+    ),
     DecisionReason.SUSTAINED_SLACK: (
         "{enough_have} been enough for {seconds} s, with room to spare: {traffic}; {kv_percent} % of the "
         "KV cache is in use."
@@ -117,7 +120,7 @@ _SENTENCES = {
         "Waiting{wanted}: in the last hour {reversals_were} taken back, and {bound_are} allowed."
     ),
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
-    DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",
+    DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}{schedule}.",
     DecisionReason.SCALED_EXTERNALLY: (
         "Waiting{wanted}: spec.rebalancing.scale is External, so another controller sets the number of replicas."
     ),
@@ -168,6 +171,8 @@ _SCOPES = {
 
 _IF_KNOWN = (
     ("start", "start_percent", "; another is started at {start_percent} % of that"),
+    ("ready", "ready_by", ", ready by {ready_by} (a start-up takes {startup_seconds} s)"),
+    ("schedule", "scheduled", " (spec.rebalancing.schedule)"),
     ("queues", "rank_waiting", "; {rank_waiting_wait} there, and {mean_waiting} at each of the others"),
     ("faster", "to_ms", "; {to_replicas} on {to_place} would take {to_ms} ms"),
     ("bills", "bill", ", for {to_bill} US dollars an hour instead of {bill}"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 
-from plimsoll.api.checks.maintenance import check_maintenance
 from plimsoll.api.checks.pod_checks import check_pod_template, engine_resources, gpus_remark, scheduling_remark
+from plimsoll.api.checks.schedules import check_times
 from plimsoll.api.checks.spec_checks import check_host_memory, check_load
 from plimsoll.api.conversion.claims import disk_rules
 from plimsoll.api.conversion.engine_options import (
@@ -298,7 +298,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
     check_pod_template(spec.pods, engine)
     check_load(spec)
     check_speculation(spec.engine)
-    check_maintenance(spec.rebalancing)
+    check_times(spec.rebalancing)
     if spec.engine.release < engine.oldest:
         raise InvalidInput(
             "spec.engine.version",

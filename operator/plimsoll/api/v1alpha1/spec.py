@@ -32,7 +32,14 @@ from plimsoll.api.v1alpha1.base import (
     rule,
     several,
 )
-from plimsoll.api.v1alpha1.options import MOST_WINDOWS, MaintenanceWindowSpec, MultimodalSpec, SpeculationSpec
+from plimsoll.api.v1alpha1.options import (
+    MOST_SCHEDULED,
+    MOST_WINDOWS,
+    MaintenanceWindowSpec,
+    MultimodalSpec,
+    ScheduledMinimumSpec,
+    SpeculationSpec,
+)
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.values import LONGEST_QUANTITY, DataKey, DnsSubdomain, FreeForm
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
@@ -511,6 +518,16 @@ class RebalancingSpec(ApiModel):
             "rebalancing.scale External leaves the number to another controller, also that of zero: remove "
             "rebalancing.minReplicas",
         ),
+        rule(
+            "!has(self.schedule) || !has(self.maxReplicas) || "
+            "self.schedule.all(each, each.minReplicas <= self.maxReplicas)",
+            "rebalancing.schedule: a minReplicas exceeds rebalancing.maxReplicas: lower it, or raise maxReplicas",
+        ),
+        rule(
+            "!has(self.schedule) || !has(self.scale) || self.scale != 'External'",
+            "rebalancing.scale External leaves the number to another controller, also that of a schedule: remove "
+            "rebalancing.schedule",
+        ),
     )
     mode: RebalancingMode = Field(
         default=RebalancingMode.RECOMMEND,
@@ -555,6 +572,10 @@ class RebalancingSpec(ApiModel):
         MOST_WINDOWS,
         "When moves and changes of engine settings may be made without an approval. Empty: always. "
         "Replicas are added and removed at any time.",
+    )
+    schedule: list[ScheduledMinimumSpec] | None = several(
+        MOST_SCHEDULED,
+        "Fewest replicas at certain times, e.g. before people begin to work. More than minReplicas, and ready by then.",
     )
 
 
