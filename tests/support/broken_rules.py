@@ -111,6 +111,7 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "minReplicas 0 needs a signal": ({"rebalancing": {"mode": "Auto", "maxReplicas": 2, "minReplicas": 0}},),
     "wake Gateway needs rebalancing.gateway": ({"rebalancing": {"wake": "Gateway"}},),
     "leaves the number to another controller": ({"rebalancing": {**_ZERO, "scale": "External"}},),
+    "slo.percentile says which": ({"slo": {"percentile": "P95"}},),
     "write exactly one of duration": (
         {"rebalancing": {"schedule": [_EIGHT | {"duration": "1h", "until": "0 9 * * *"}]}},
         {"rebalancing": {"schedule": [_EIGHT]}},

@@ -413,6 +413,7 @@ def load_of(
         removed_at=history.last(ChangeKind.REMOVE, ChangeKind.RETUNE, ChangeKind.MOVE),
         available=reading.state is SignalState.FRESH,
         gateway=reading.gateway,
+        percentile=None if running.model is None else running.model.slo.percentile,
     )
     return replace(load, gpus=reading.gpus, season=reading.season, quiet_before=reading.quiet_before)
 

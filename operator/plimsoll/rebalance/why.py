@@ -169,6 +169,8 @@ _SCOPES = {
 }
 
 
+_TIMES = {"ttft": "time to the first token", "tpot": "time per token"}
+
 _IF_KNOWN = (
     ("start", "start_percent", "; another is started at {start_percent} % of that"),
     ("ready", "ready_by", ", ready by {ready_by} (a start-up takes {startup_seconds} s)"),
@@ -199,6 +201,8 @@ def sentence(decision: LoopDecision) -> str:
     numbers = dict(decision.numbers)
     texts = {name: _text(name, value) for name, value in decision.numbers}
     texts |= _about_gateway(numbers)
+    if "percentile" in numbers:
+        texts["figure"] = f"the {numbers['percentile']}th percentile of the {_TIMES[str(numbers['figure'])]}"
     known = _counts(numbers) | _about_stuck(numbers) | texts
     parts = {"wanted": "", "stuck": "", "waiting": "", **dict.fromkeys((part for part, _, _ in _IF_KNOWN), "")}
     parts |= {part: words.format_map(known) for part, name, words in _IF_KNOWN if name in numbers}
@@ -310,7 +314,7 @@ def _text(name: str, value: int | str) -> str:
         case (("needed_bytes" | "budget_bytes"), int(count)):
             return format_gib(count)
         case "figure", str(figure):
-            return {"ttft": "the mean time to the first token", "tpot": "the mean time per token"}[figure]
+            return f"the mean {_TIMES[figure]}"
         case "pod", str(pod):
             return f"pod {pod}" if pod else "a pod"
         case "nearest", str(why):

@@ -244,7 +244,11 @@ def _concurrency(spec: InferenceDeploymentSpec) -> int:
 def _slo(spec: InferenceDeploymentSpec) -> Slo | None:
     if spec.slo is None:
         return None
-    return Slo(ttft_seconds=_seconds(spec.slo.ttft_milliseconds), tpot_seconds=_seconds(spec.slo.tpot_milliseconds))
+    if spec.slo.percentile is not None and spec.slo.ttft_milliseconds is spec.slo.tpot_milliseconds is None:
+        fix = "It says which of the measured times counts: write slo.ttftMilliseconds or slo.tpotMilliseconds as well."
+        raise InvalidInput("spec.slo.percentile", spec.slo.percentile.value, fix)
+    times = _seconds(spec.slo.ttft_milliseconds), _seconds(spec.slo.tpot_milliseconds)
+    return Slo(*times, None if spec.slo.percentile is None else int(spec.slo.percentile.value.removeprefix("P")))
 
 
 def _seconds(milliseconds: int | None) -> float | None:

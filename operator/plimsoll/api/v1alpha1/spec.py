@@ -228,13 +228,33 @@ class ExpectedTokens(ApiModel):
     output: Tokens = Field(description="Mean output length in tokens.")
 
 
+class LatencyPercentile(StrEnum):
+    """The measured time that counts: so many percent of all times are shorter."""
+
+    P50 = "P50"
+    P95 = "P95"
+    P99 = "P99"
+
+
 class SloSpec(ApiModel):
     """The latency that users must get at the declared load. GPUs that are too slow for it are not used."""
+
+    cel_rules = (
+        rule(
+            "!has(self.percentile) || has(self.ttftMilliseconds) || has(self.tpotMilliseconds)",
+            "slo.percentile says which of the measured times must be within slo.ttftMilliseconds and "
+            "slo.tpotMilliseconds: write one of them",
+        ),
+    )
 
     ttft_milliseconds: Milliseconds | None = optional(
         "Longest median time to the first token, without waiting for a free slot."
     )
     tpot_milliseconds: Milliseconds | None = optional("Longest median time between two tokens of an answer.")
+    percentile: LatencyPercentile | None = optional(
+        "Which of the measured times the live loop holds against these: P50, P95 or P99, from the engines' histograms. "
+        "Unset: their mean."
+    )
 
 
 class CapacityTypeChoice(StrEnum):

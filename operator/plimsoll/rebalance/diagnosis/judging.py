@@ -50,7 +50,7 @@ def judged(situation: Situation) -> Judged:
     wish, model = _wish(memory, situation, traffic)
     wish = _with_unknown(wish, situation.unknown)
     missed = model is not None and bool(missed_figures(traffic, model.slo))
-    strained = model is not None and is_strained(traffic, model.slo)
+    strained = model is not None and is_strained(traffic, model)
     memory = memory.with_promise(missed=missed, strained=strained, now=situation.now)
     return Judged(wish, memory.with_look(wish.enough, cooldown_seconds(situation), situation.now, wish.rate), model)
 
@@ -73,6 +73,7 @@ def _with_unknown(wish: Wish, unknown: int) -> Wish:
 def _with_lessons(memory: LoopMemory, situation: Situation, traffic: Traffic) -> LoopMemory:
     model, keep = situation.placement.model, max(TREND_SECONDS, 2 * memory.expected_startup_seconds)
     if model is not None:
+        memory = memory.with_spread(traffic, model.slo.percentile, situation.now)
         memory = memory.with_speed(traffic, model, situation.now)
     has_queue = traffic.waiting >= LONG_QUEUE * traffic.pods and _is_settled(situation)
     memory = memory.with_work(traffic, is_saturated=has_queue).with_answers(traffic)
@@ -99,7 +100,9 @@ def _with_quiet(memory: LoopMemory, situation: Situation) -> LoopMemory:
 
 def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[Wish, ReplicaModel | None]:
     placement, startup = situation.placement, memory.expected_startup_seconds
-    model = None if placement.model is None else replace(placement.model, slowness=memory.slowness)
+    model = (
+        None if placement.model is None else replace(placement.model, slowness=memory.slowness, spread=memory.spread)
+    )
     load = DeploymentLoad(
         traffic,
         traffic.pods,
