@@ -315,7 +315,7 @@ def test_a_reading_waits_for_none_of_a_thousand_pods_that_swallow_packets(
 ) -> None:
     release = Event()
 
-    def swallowed(*_: object) -> PodSignals:
+    def swallowed(*_: object, **__: object) -> PodSignals:
         release.wait()
         raise SourceUnavailable("nobody answered")
 
@@ -375,9 +375,9 @@ def test_a_pod_whose_page_takes_much_work_is_scraped_less_often_and_its_neighbou
 ) -> None:
     read = pod_scrape.scraped
 
-    def working(pod: str, *how: Any) -> PodSignals:
+    def working(pod: str, *how: Any, **more: Any) -> PodSignals:
         clock.worked += 1.0 if pod == "heavy" else 0.0
-        return read(pod, *how)
+        return read(pod, *how, **more)
 
     monkeypatch.setattr(pod_scrape, "scraped", working)
     with engine(page(), OTHER, honest.port) as heavy:

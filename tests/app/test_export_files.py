@@ -400,7 +400,7 @@ CONSIDERED: dict[type[BaseModel], str] = {
     "initContainers containers startupProbe readinessProbe livenessProbe securityContext schedulerName "
     "terminationGracePeriodSeconds dnsPolicy dnsConfig hostAliases",
     RebalancingSpec: "mode moves scale minReplicas maxReplicas idleSeconds gateway wake changesPerHour "
-    "reversalsPerHour windowSeconds cooldownSeconds maintenanceWindows",
+    "reversalsPerHour windowSeconds cooldownSeconds maintenanceWindows schedule",
     RebalancingStatus: "decision reason message hints diagnosis proposal proposalId baseReplicas targetReplicas "
     "changes lastChange learned approved rejected carriedOut",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from typing_extensions import override
@@ -31,7 +31,7 @@ from plimsoll.rebalance.signals.tracks import TimeSeries
 from tests.adapters.fake_engine import engine, page
 from tests.support.eventually import HANG_SECONDS, eventually
 
-A, B = ObjectKey("x", "a"), ObjectKey("x", "b")
+A, B, C = ObjectKey("x", "a"), ObjectKey("x", "b"), ObjectKey("x", "c")
 NOW = 1_700_000_000.0
 
 
@@ -92,6 +92,23 @@ async def test_every_wanted_object_is_read_and_what_is_not_wanted_any_more_forgo
     signals.wanted = {B: WantedSamples(("r",))}
     await rounds(signals, lambda: signals.reading(A) is None)
     assert signals.reading(B) == Reading()
+
+
+async def test_those_who_promise_a_percentile_are_read_apart_so_that_the_others_cost_what_they_did() -> None:
+    class Asking(FakeReader):
+        buckets: ClassVar[list[dict[str, bool]]] = []
+
+        def read_all(self, asked: Sequence[Asked], metrics: EngineMetrics, *, now: float) -> list[Reading | None]:
+            self.buckets.append({pod: each.buckets for each in asked for pod in each.pods})
+            return super().read_all(asked, metrics, now=now)
+
+    reader = Asking()
+    wanted = {A: WantedSamples(("p",), buckets=True), B: WantedSamples(("r",)), C: WantedSamples(("s",))}
+    await rounds(LiveSignals(reader, lambda: None, wanted), lambda: len(reader.buckets) > 1)
+    assert sorted(map(sorted, (each.items() for each in reader.buckets[:2]))) == [
+        [("p", True)],
+        [("r", False), ("s", False)],
+    ]
 
 
 class WithGpus(FakeReader):

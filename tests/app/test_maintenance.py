@@ -1,13 +1,18 @@
-"""Whether a maintenance window is open, on usual days and on those when clocks change."""
+"""Whether a maintenance window is open and a scheduled minimum counts, on usual days and when clocks change."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC as Z
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from plimsoll.api.checks.maintenance import Window
-from plimsoll.app.reading.openings import opening_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plimsoll.api.checks.schedules import Window
+from plimsoll.app.reading.openings import opening_of, scheduled_at
 from plimsoll.rebalance.state.allowance import Opening
+from plimsoll.rebalance.state.policy import RebalancePolicy
 from tests.support.tables import every_case
 
 UTC, BERLIN = ZoneInfo("UTC"), ZoneInfo("Europe/Berlin")
@@ -96,3 +101,74 @@ def test_a_closed_window_is_open_when_it_says_that_it_opens_and_not_a_minute_bef
         assert opening_of([window], opening.opens_at) == Opening()
         assert opening_of([window], opening.opens_at - 60) == opening or schedule.startswith("*")
         moment = opening.opens_at + 60
+
+
+# -- scheduled minima --------------------------------------------------------------------------------------------------
+
+DAYS = 4
+ZONES = [UTC, BERLIN, ZoneInfo("America/New_York"), ZoneInfo("Australia/Lord_Howe"), ZoneInfo("Asia/Kolkata")]
+CHANGES = ["2026-03-06", "2026-03-27", "2026-04-03", "2026-10-02", "2026-10-23", "2026-10-30", "2026-06-10"]
+"""Four days from these dates hold each change of these zones' clocks, and one has none."""
+
+ENTRIES = st.tuples(
+    st.integers(0, 59),
+    st.integers(0, 23),
+    st.sets(st.integers(0, 6), min_size=1),
+    st.one_of(st.integers(1, 2000), st.tuples(st.integers(0, 59), st.integers(0, 23))),
+    st.sampled_from(ZONES),
+    st.integers(1, 9),
+)
+
+
+def begins(minute: int, hour: int, days: set[int], zone: ZoneInfo, first: datetime) -> list[float]:
+    """Return the moments of a time of day, by walking a wall clock minute by minute over the time around ``first``.
+
+    A time that the clock skips comes when it has been set forward; one that comes twice counts once.
+    """
+    found = list[float]()
+    before: datetime | None = None
+    for step in range(-3 * 1440, (DAYS + 8) * 1440):
+        moment = first + timedelta(minutes=step)
+        local = moment.astimezone(zone).replace(tzinfo=None)
+        last, before = before, local
+        if last is None or local <= last:
+            continue  # the clock was set back: these minutes have been there
+        skipped = [last + timedelta(minutes=1 + each) for each in range(int((local - last).total_seconds()) // 60)]
+        again = any(  # the same minute of the wall clock was there an hour or half an hour ago
+            (moment - timedelta(minutes=ago)).astimezone(zone).replace(tzinfo=None) == local for ago in (30, 60)
+        )
+        hits = (each for each in skipped if (each.minute, each.hour) == (minute, hour) and each.weekday() in days)
+        if not again and any(hits):
+            found.append(moment.timestamp())
+    return found
+
+
+@settings(max_examples=25)
+@given(st.lists(ENTRIES, min_size=1, max_size=3), st.sampled_from(CHANGES), st.integers(0, 900), st.data())
+def test_the_minimum_is_the_largest_that_a_wall_clock_walked_minute_by_minute_says(
+    entries: list[tuple[int, int, set[int], int | tuple[int, int], ZoneInfo, int]],
+    date: str,
+    startup_seconds: int,
+    data: st.DataObject,
+) -> None:
+    first, spans, windows = (
+        datetime.fromisoformat(f"{date}T00:00").replace(tzinfo=Z),
+        list[tuple[float, float, int]](),
+        [],
+    )
+    for minute, hour, days, end, zone, replicas in entries:
+        week = ",".join(str((day + 1) % 7) for day in sorted(days))
+        cron, until = f"{minute} {hour} * * {week}", "" if isinstance(end, int) else f"{end[0]} {end[1]} * * *"
+        windows.append((Window(cron, 60 * end if isinstance(end, int) else 0, zone, until), replicas))
+        ends = [] if isinstance(end, int) else begins(*end, set(range(7)), zone, first)
+        for begin in begins(minute, hour, days, zone, first):
+            over = begin + 60 * end if isinstance(end, int) else min(at for at in (*ends, 1e12) if at > begin)
+            spans.append((begin, over, replicas))
+    for step in data.draw(st.lists(st.integers(0, DAYS * 1440), min_size=20, max_size=20)):
+        now = first.timestamp() + 60 * step
+        policy = RebalancePolicy(min_replicas=1, max_replicas=7).with_schedule(
+            scheduled_at(windows, now), now, startup_seconds
+        )
+        due = [replicas for begin, over, replicas in spans if begin - startup_seconds - 60 <= now < over]
+        assert policy.min_replicas == min(7, max([1, *due])), now
+        assert (policy.scheduled is None) == (policy.min_replicas == 1)

@@ -6,11 +6,14 @@ from functools import partial
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
+from plimsoll.app.live.wanted import wanted_signals
 from plimsoll.decision.observing import observed_capacities, reported_now, reported_tokens
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.turns import LoopTurn, Running, Standing, kept_sentence, load_of, policy_of, take_turn
+from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import ObservedCapacity
@@ -30,6 +33,7 @@ from plimsoll.status.writing import document_of, new_status
 from tests.support.engine_loads import Serves, moments, replica_model
 from tests.support.engine_loads import pod as pod_signals
 from tests.support.hypotheses import no_room, room_for_all
+from tests.support.live_passes import AUTO, L40S, Open
 from tests.support.live_situations import enough_for
 from tests.support.planning import ENGINE, H100, fleet, node, pool, request, tenant
 from tests.support.terms import terms_of
@@ -641,3 +645,35 @@ def test_a_change_of_settings_is_proposed_by_its_field() -> None:
     change = Retune(DecisionReason.PROMPT_STEP_TOO_SMALL, (*numbers, *more), StepLimits(8192))
     report = replace(turn, decision=change).report(Record(), RebalancingMode.RECOMMEND)
     assert (report.proposal or "").startswith("Set spec.engine.maxBatchedTokens to 8192. ")
+
+
+@pytest.mark.parametrize(
+    ("slo", "mode", "asks"),
+    [
+        ({"ttftMilliseconds": 2000}, "Auto", False),
+        ({"ttftMilliseconds": 2000, "percentile": "P95"}, "Auto", True),
+        ({"ttftMilliseconds": 2000, "percentile": "P95"}, "Off", False),
+    ],
+)
+async def test_buckets_are_wanted_where_a_percentile_is_promised_and_looked_at(
+    opened: Open,
+    slo: dict[str, Any],
+    mode: str,
+    asks: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    there = opened(l40s=2)
+    there.put("chat", L40S, slo=slo, rebalancing=AUTO | {"mode": mode})
+    await there.settle()
+    deployment = there.make()["chat"].outcome.deployment
+    assert wanted_signals(deployment).buckets is asks
+    assert deployment.asked.request is not None
+    assert deployment.asked.request.slo == Slo(2.0, None, 95 if "percentile" in slo else None)
+
+
+@pytest.mark.parametrize(("value", "said"), [("P90", "P50"), ("95", "P50"), (95, "P50"), ("p95", "P50")])
+def test_an_unknown_percentile_is_refused_with_those_that_are_known(value: object, said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        InferenceDeploymentSpec.model_validate(
+            {"model": {"name": "a/b"}, "contextLength": 4096, "concurrency": 4}
+            | {"slo": {"ttftMilliseconds": 1, "percentile": value}}
+        )

@@ -17,7 +17,9 @@ from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.placement.proposing.proposals import Neighbours, room_for
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import Plan, Room
+from plimsoll.rebalance.state.allowance import Opening
 from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.rebalance.state.policy import ScheduledMinimum
 from tests.support.live_passes import AUTO, EASY, L40S, PRESSURE, Open, live_part, pools
 from tests.support.proposal_passes import ProposalPasses
 
@@ -269,5 +271,7 @@ def test_the_floor_is_what_the_owner_asks_for_and_one(given: dict[str, Any], flo
     standing = Standing(5, 4, ChangeHistory())
     spec = InferenceDeploymentSpec.model_validate(load | {"concurrency": 4, "replicas": 5} | given)
     assert serving_floor(spec, standing) == floor
+    later = ScheduledMinimum(9, Opening(is_open=False, opens_at=1e9))
+    assert serving_floor(spec, standing, (ScheduledMinimum(4, Opening()), later)) == max(floor, 4)
     sized = InferenceDeploymentSpec.model_validate(load | {"totalConcurrency": 40})
     assert serving_floor(sized, replace(standing, base_replicas=5)) == 5

@@ -20,7 +20,7 @@ from plimsoll.app.live.sample_memory import (
 )
 from plimsoll.app.live.wanted import HISTORY_SECONDS
 from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW, summarize
-from plimsoll.rebalance.signals.metrics import BY_RANK, EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals.metrics import NO_NUMBERS, EngineSample, PodSignals, SignalState
 
 NOW = 1_700_000_000.0
 WINDOW = HISTORY_SECONDS
@@ -216,7 +216,7 @@ def test_an_impossible_number_now_and_then_costs_itself_and_in_a_row_the_pod() -
 
 def test_a_thousand_pods_take_less_than_20_mib() -> None:
     numbers = count(1)
-    names = [each.name for each in fields(EngineSample) if each.name not in ("at", *BY_RANK)]
+    names = [each.name for each in fields(EngineSample) if each.name not in ("at", *NO_NUMBERS)]
 
     def full(at: float) -> EngineSample:
         values: dict[str, Any] = {name: next(numbers) + 0.5 for name in names}

@@ -28,6 +28,7 @@ from plimsoll.placement.demands.pools import Pool, PoolState, pool_name
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.options.total_load import Size
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
+from plimsoll.rebalance.law.spread import Spread
 from plimsoll.rebalance.state.history import REPLACE_REASONS, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.rebalance.state.replacement import Replacement
@@ -82,6 +83,7 @@ earlier: Drawn = {
     "drain_seconds": optional(drains),
     "inputs": texts,
 }
+ratios = st.integers(25, 1000).map(lambda percent: percent / 100)
 learned: Drawn = {
     "pool": texts,
     "slowness": slowness,
@@ -89,6 +91,11 @@ learned: Drawn = {
     "most_work": figures,
     "output_tokens": figures,
     "others": several(st.tuples(texts, slowness)),
+    "spread": st.one_of(
+        st.just(Spread()),
+        st.builds(Spread, st.sampled_from([50, 95, 99]), ratios, optional(ratios)),
+        st.builds(Spread, st.sampled_from([50, 95, 99]), optional(ratios), ratios),
+    ),
 }
 replacement: Drawn = {"pod": texts, "node": texts, "reason": st.sampled_from(REPLACE_REASONS), "began": times}
 refusal: Drawn = {"proposal": texts, "by": texts, "reason": texts, "until": times, "generation": whole}

@@ -15,6 +15,7 @@ _MINIMAL: dict[str, Any] = {
 }
 _TOLERATION = {"key": "gpu", "operator": "Exists"}
 _LIMITS = {"bad key": "1"}
+_EIGHT = {"cron": "0 8 * * *", "minReplicas": 3}
 _ZERO = {"mode": "Auto", "maxReplicas": 2, "minReplicas": 0, "wake": "Manual"}
 _DRAFT = {"name": "meta-llama/Llama-3.2-1B"}
 
@@ -110,6 +111,15 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "minReplicas 0 needs a signal": ({"rebalancing": {"mode": "Auto", "maxReplicas": 2, "minReplicas": 0}},),
     "wake Gateway needs rebalancing.gateway": ({"rebalancing": {"wake": "Gateway"}},),
     "leaves the number to another controller": ({"rebalancing": {**_ZERO, "scale": "External"}},),
+    "slo.percentile says which": ({"slo": {"percentile": "P95"}},),
+    "write exactly one of duration": (
+        {"rebalancing": {"schedule": [_EIGHT | {"duration": "1h", "until": "0 9 * * *"}]}},
+        {"rebalancing": {"schedule": [_EIGHT]}},
+    ),
+    "a minReplicas exceeds rebalancing.maxReplicas": (
+        {"rebalancing": {"maxReplicas": 2, "schedule": [_EIGHT | {"duration": "1h"}]}},
+    ),
+    "also that of a schedule": ({"rebalancing": {"scale": "External", "schedule": [_EIGHT | {"duration": "1h"}]}},),
     "a load that is always there": ({"concurrency": None, "totalConcurrency": 4, "rebalancing": _ZERO},),
     "so rebalancing.scale must not be": (
         {"concurrency": None, "totalConcurrency": 4, "rebalancing": {"scale": "External"}},

@@ -177,6 +177,16 @@ def _live(name: str, text: str, value: Callable[[LiveFigures], float | None]) ->
     return ObjectMetric(name, text, (), values)
 
 
+def _percentile(name: str, text: str, figure: str) -> ObjectMetric[LiveFigures]:
+    """Return a metric of a promised percentile, which is its label; no value for objects that promise none."""
+
+    def values(figures: LiveFigures) -> Values:
+        found = figures.ttft_percentile if figure == "ttft" else figures.token_percentile
+        return {} if found is None else {(str(figures.percentile),): found}
+
+    return ObjectMetric(name, text, ("percentile",), values)
+
+
 OF_FIGURES: tuple[ObjectMetric[LiveFigures], ...] = (
     _live("plimsoll_live_arrivals_per_second", "Requests that arrive.", lambda each: each.arrivals),
     _live(
@@ -218,6 +228,10 @@ OF_FIGURES: tuple[ObjectMetric[LiveFigures], ...] = (
     ),
     _live("plimsoll_live_ttft_seconds", "Mean time to the first token.", lambda each: each.ttft_seconds),
     _live("plimsoll_live_token_seconds", "Mean time between two tokens.", lambda each: each.token_seconds),
+    _percentile("plimsoll_live_ttft_percentile_seconds", "Promised percentile of the time to the first token.", "ttft"),
+    _percentile(
+        "plimsoll_live_token_percentile_seconds", "Promised percentile of the time between two tokens.", "token"
+    ),
     _live(
         "plimsoll_live_token_time_ratio",
         "Measured time per token over the performance model's, as learned.",

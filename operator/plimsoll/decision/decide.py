@@ -238,6 +238,7 @@ class _Pass:
                 pending=deployment.people.pending,
                 allowance=Allowance(suspended, deployment.people.opening, budget.spent(found.key)),
                 contested=deployment.is_scaled_by_others,
+                scheduled=deployment.people.scheduled,
             )
         except HypothesisFailed as failed:
             self._plan_failed(deployment, failed.decision)

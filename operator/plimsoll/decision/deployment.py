@@ -20,6 +20,7 @@ from plimsoll.placement.demands.pools import Pool, active
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.inbox import PendingProposals
 from plimsoll.rebalance.state.allowance import Opening
+from plimsoll.rebalance.state.policy import ScheduledMinimum
 from plimsoll.render.placement_proposals import Owner
 from plimsoll.status.acknowledged import AskedAcknowledgement
 from plimsoll.status.reading import Record
@@ -173,13 +174,14 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """The will of people: the maintenance windows of the spec at this hour, and the answers to proposals.
+    """The will of people: the windows and the schedule of the spec at this hour, and the answers to proposals.
 
     ``pending`` is None if nobody can approve anything. ``acknowledging`` are the approvals that acknowledge findings,
     the oldest first; None if they are not known.
     """
 
     opening: Opening = field(default_factory=Opening)
+    scheduled: tuple[ScheduledMinimum, ...] = ()
     pending: PendingProposals | None = None
     acknowledging: tuple[AskedAcknowledgement, ...] | None = None
 

@@ -33,6 +33,7 @@ from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import Plan, Room
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import ScheduledMinimum
 
 LONGEST_SECONDS = 10.0
 """Bounds end by time alone, so a turn is taken at least this often."""
@@ -187,19 +188,21 @@ def neighbours_of(planned: Iterable[Ready], fleet: Fleet) -> Neighbours:
 def _spare(planned: Iterable[Ready]) -> Iterator[tuple[ObjectKey, int]]:
     for ready in planned:
         if ready.deployment.spec is not None:
-            floor = serving_floor(ready.deployment.spec, ready.standing)
+            floor = serving_floor(ready.deployment.spec, ready.standing, ready.deployment.people.scheduled)
             yield ready.key, max(0, len(ready.deployment.placed.around.ready_pods()) - floor)
 
 
-def serving_floor(spec: InferenceDeploymentSpec, standing: Standing) -> int:
+def serving_floor(spec: InferenceDeploymentSpec, standing: Standing, scheduled: Iterable[ScheduledMinimum] = ()) -> int:
     """Return how many replicas a deployment keeps whatever others need.
 
-    One always serves on. A number that another controller or the load of all replicas together fixes stays whole.
+    One always serves on, and those that its schedule asks for now. A number that another controller or the load of all
+    replicas together fixes stays whole.
     """
     if spec.rebalancing.scale is ScaleOwner.EXTERNAL:
         return max(1, standing.target_replicas)
     fixed = 0 if spec.total_concurrency is None else standing.base_replicas
-    return max(1, spec.rebalancing.min_replicas, fixed)
+    now = (each.replicas for each in scheduled if each.opening.is_open)
+    return max(1, spec.rebalancing.min_replicas, fixed, *now)
 
 
 @dataclass(slots=True)

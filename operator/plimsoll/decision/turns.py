@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from plimsoll.api.v1alpha1 import (
@@ -40,7 +41,7 @@ from plimsoll.rebalance.state.decisions import (
 )
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned, LoopMemory, Suspect
-from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy, ScheduledMinimum
 from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
 from plimsoll.rebalance.state.situation import DeclaredNeed, Engines, PlacementState, Serving, Situation
 from plimsoll.rebalance.why import sentence
@@ -166,8 +167,8 @@ class LoopTurn:
 
     ``answer`` replaces what the plan decided for the object; None: the plan stays as it is. ``detail`` adds what the
     decision's own sentence does not contain: why Prometheus gave no answer. ``offered_id`` is the id of a change that
-    is only proposed and has a destination, ``offered`` describes it. ``hints`` say what is not as the spec expects it.
-    ``ends`` is the pod that a new one has replaced, and ``given_up`` says why a replacement was taken back just now.
+    is only proposed and has a destination, ``offered`` describes it. ``hints`` are for people. ``ends`` is the pod that
+    a new one has replaced, and ``given_up`` says why a replacement was taken back just now.
     """
 
     standing: Standing
@@ -257,6 +258,7 @@ def take_turn(
     pending: PendingProposals | None = None,
     allowance: Allowance | None = None,
     contested: bool = False,
+    scheduled: Sequence[ScheduledMinimum] = (),
 ) -> LoopTurn:
     """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
 
@@ -273,14 +275,16 @@ def take_turn(
         pending: the proposals of this object that stand, and people's answers. None: nobody can approve anything.
         allowance: what the hour and the rest of the cluster allow. None: everything.
         contested: whether others keep changing ``spec.replicas``.
+        scheduled: the minima of the schedule.
 
     Raises:
         HypothesisFailed: the object cannot be planned with the change.
     """
     floor = 0 if spec.total_concurrency is None else standing.base_replicas
     ceiling = 1 if running.mounts_alone else UNBOUNDED_REPLICAS
-    policy = replace(policy_of(spec, floor, ceiling), contested=contested)
-    history = standing.history.clamped(now)
+    memory = standing.memory.about(running.pool)
+    policy = policy_of(spec, floor, ceiling).with_schedule(scheduled, now, memory.expected_startup_seconds)
+    policy, history = replace(policy, contested=contested), standing.history.clamped(now)
     situation = Situation(
         _need_of(running.figures),
         _placement(standing, running, around, what_if),
@@ -288,7 +292,7 @@ def take_turn(
         history,
         now,
         policy,
-        standing.memory.about(running.pool),
+        memory,
         allowance or Allowance(),
         standing.replacement,
     )
@@ -302,7 +306,7 @@ def take_turn(
         turn = replace(turn, detail=reading.error or (reading.gateway.error if reading.gateway else ""))
     figures = live_figures(situation, decided, turn.standing.target_replicas)
     return replace(
-        turn, decided=decided, figures=figures, hints=hints_of(spec.rebalancing, reading, contested=contested)
+        turn, decided=decided, figures=figures, hints=hints_of(spec.rebalancing, reading, policy, contested=contested)
     )
 
 
@@ -475,13 +479,17 @@ def may_sleep(given: RebalancingSpec) -> bool:
     return is_ours and given.min_replicas == 0
 
 
-def hints_of(given: RebalancingSpec, reading: Reading, *, contested: bool) -> tuple[str, ...]:
-    """Return hints for people: the things that are not as the spec expects them."""
+def hints_of(given: RebalancingSpec, reading: Reading, policy: RebalancePolicy, *, contested: bool) -> tuple[str, ...]:
+    """Return hints for people: the minimum of a schedule, and the things that are not as the spec expects them."""
     hints, queue = [], reading.gateway
     if given.gateway and queue and not queue.is_known and reading.state is SignalState.FRESH:
         hints.append(f"Requests that wait at the gateway are not counted: {queue.error}")
     if reading.season_error:
         hints.append(f"Nothing is expected from the days before: {reading.season_error}.")
+    if policy.scheduled is not None:
+        opening = policy.scheduled.opening
+        when = "now" if opening.is_open else f"from {to_rfc3339(opening.opens_at)} on"
+        hints.append(f"spec.rebalancing.schedule asks for {policy.min_replicas} ready replicas {when}.")
     return (*hints, *((_CONTESTED,) if contested else ()))
 
 
@@ -513,6 +521,7 @@ def load_of(
         removed_at=history.last(ChangeKind.REMOVE, ChangeKind.RETUNE, ChangeKind.MOVE),
         available=reading.state is SignalState.FRESH,
         gateway=reading.gateway,
+        percentile=None if running.model is None else running.model.slo.percentile,
     )
     return replace(load, gpus=reading.gpus, season=reading.season, quiet_before=reading.quiet_before)
 

@@ -27,7 +27,8 @@ class WaitingReasons:
 class EngineMetrics:
     """The metrics of one engine. An empty name means that the engine does not report it.
 
-    A histogram is named without the suffixes of its series: ``_sum`` and ``_count`` are read, its buckets are not.
+    A histogram is named without the suffixes of its series: ``_sum`` and ``_count`` are read, and those of its buckets
+    that a percentile is made of (``_bucket``).
 
     Attributes:
         kv_usage: gauge, the share of the KV cache that running requests hold, 0 to 1.

@@ -33,6 +33,9 @@ class LiveFigures:
         preempted_share: requests that lost their blocks over those that got a first token.
         ttft_seconds: mean time to the first token.
         token_seconds: mean time between two tokens.
+        percentile: the promised percentile of the times, 50, 95 or 99; None: their mean is promised.
+        ttft_percentile: that of the time to the first token in seconds.
+        token_percentile: that of the time between two tokens.
     """
 
     decision: str
@@ -55,6 +58,9 @@ class LiveFigures:
     held_tokens: int | None = None
     slots: int | None = None
     preempted_share: float | None = None
+    percentile: int | None = None
+    ttft_percentile: float | None = None
+    token_percentile: float | None = None
 
     @property
     def pressure(self) -> float | None:
@@ -88,6 +94,11 @@ def live_figures(situation: Situation, decided: LoopResult, target: int) -> Live
         used_tokens=None if traffic is None else traffic.used_tokens,
         held_tokens=None if traffic is None or not held else held,
         slots=_slots(situation),
+        percentile=None if situation.placement.model is None else situation.placement.model.slo.percentile,
+        ttft_percentile=None if traffic is None or traffic.ttft_percentile is None else traffic.ttft_percentile.seconds,
+        token_percentile=None
+        if traffic is None or traffic.token_percentile is None
+        else traffic.token_percentile.seconds,
     )
 
 

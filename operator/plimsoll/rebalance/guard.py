@@ -166,7 +166,8 @@ def _scaled_by_others(situation: Situation, wanted: Numbers) -> Wait | None:
 def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numbers) -> Wait | None:
     policy = situation.policy
     if situation.placement.replicas <= policy.min_replicas:
-        return Wait(DecisionReason.AT_MIN_REPLICAS, (*wanted, ("min", policy.min_replicas)))
+        by: Numbers = () if policy.scheduled is None else (("scheduled", policy.scheduled.replicas),)
+        return Wait(DecisionReason.AT_MIN_REPLICAS, (*wanted, ("min", policy.min_replicas), *by))
     if change.reason in BOUND_REASONS:
         return None
     placement = situation.placement

@@ -93,6 +93,9 @@ _SENTENCES = {
         "{traffic}{waiting}."
     ),
     DecisionReason.BELOW_MIN_REPLICAS: "More replicas are needed: {replicas} is fewer than the minimum of {min}.",
+    DecisionReason.SCHEDULED_MINIMUM: (
+        "More replicas are needed: {replicas} is fewer than the {min} that spec.rebalancing.schedule asks for{ready}."
+    ),
     DecisionReason.SUSTAINED_SLACK: (
         "{enough_have} been enough for {seconds} s, with room to spare: {traffic}; {kv_percent} % of the "
         "KV cache is in use."
@@ -129,7 +132,7 @@ _SENTENCES = {
         "Waiting{wanted}: in the last hour {reversals_were} taken back, and {bound_are} allowed."
     ),
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
-    DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",
+    DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}{schedule}.",
     DecisionReason.SCALED_EXTERNALLY: (
         "Waiting{wanted}: spec.rebalancing.scale is External, so another controller sets the number of replicas."
     ),
@@ -178,8 +181,12 @@ _SCOPES = {
 }
 
 
+_TIMES = {"ttft": "time to the first token", "tpot": "time per token"}
+
 _IF_KNOWN = (
     ("start", "start_percent", "; another is started at {start_percent} % of that"),
+    ("ready", "ready_by", ", ready by {ready_by} (a start-up takes {startup_seconds} s)"),
+    ("schedule", "scheduled", " (spec.rebalancing.schedule)"),
     ("queues", "rank_waiting", "; {rank_waiting_wait} there, and {mean_waiting} at each of the others"),
     ("there", "node", " on node {node}"),
     ("faults", "fault", ", and its GPUs report {fault}"),
@@ -213,6 +220,8 @@ def sentence(decision: LoopDecision) -> str:
     numbers = dict(decision.numbers)
     texts = {name: str(value) if name in _OF_FLAGS else _text(name, value) for name, value in decision.numbers}
     texts |= _about_gateway(numbers)
+    if "percentile" in numbers:
+        texts["figure"] = f"the {numbers['percentile']}th percentile of the {_TIMES[str(numbers['figure'])]}"
     known = _counts(numbers) | _about_stuck(numbers) | texts
     parts = {"wanted": "", "stuck": "", "waiting": "", **dict.fromkeys((part for part, _, _ in _IF_KNOWN), "")}
     parts |= {part: words.format_map(known) for part, name, words in _IF_KNOWN if name in numbers}
@@ -325,7 +334,7 @@ def _text(name: str, value: int | str) -> str:
         case (("needed_bytes" | "budget_bytes"), int(count)):
             return format_gib(count)
         case "figure", str(figure):
-            return {"ttft": "the mean time to the first token", "tpot": "the mean time per token"}[figure]
+            return f"the mean {_TIMES[figure]}"
         case "pod", str(pod):
             return f"pod {pod}" if pod else "a pod"
         case "nearest", str(why):

@@ -6,12 +6,14 @@ from typing import Any
 
 from plimsoll.api.v1alpha1.status import (
     ChangeStatus,
+    LearnedPercentileStatus,
     LearnedStatus,
     RebalancingStatus,
     RejectedProposalStatus,
     ReplacementStatus,
 )
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
+from plimsoll.rebalance.law.spread import LEAST_RATIO, MOST_RATIO, NO_SPREAD, PERCENTILES, Spread
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.history import REPLACE_REASONS, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
@@ -59,6 +61,23 @@ def _others(found: list[Any] | None) -> tuple[tuple[str, float], ...]:
     return tuple((each.pool, _slowness(each.token_time_percent)) for each in found or () if each.token_time_percent > 0)
 
 
+def _spread_document(spread: Spread) -> dict[str, int] | None:
+    ratios = {"first_token_percent": spread.first_token, "token_percent": spread.token}
+    known = {name: _percent(ratio) for name, ratio in ratios.items() if ratio is not None}
+    return None if spread.percentile is None or not known else {"percentile": spread.percentile, **known}
+
+
+def _spread(found: LearnedPercentileStatus | None) -> Spread:
+    """Return the ratios of the status, within what the live loop itself would learn; of no percentile, nothing."""
+    if found is None or found.percentile not in PERCENTILES:
+        return NO_SPREAD
+    return Spread(found.percentile, _ratio(found.first_token_percent), _ratio(found.token_percent))
+
+
+def _ratio(percent: int | None) -> float | None:
+    return None if percent is None or percent <= 0 else min(MOST_RATIO, max(LEAST_RATIO, percent / 100))
+
+
 MARK = Form(ChangeRecord, ChangeStatus, at=time("at"), kind=word("kind", ChangeKind), reason=unless("reason", ""))
 
 LEARNED = Form(
@@ -68,6 +87,7 @@ LEARNED = Form(
     startup_seconds=_figure("startup_seconds", 0),
     most_work=_figure("most_work", 1),
     output_tokens=_figure("output_tokens", 1),
+    spread=Field("percentile", _spread_document, _spread),
     others=Field(
         "elsewhere",
         lambda others: [{"pool": pool, "token_time_percent": _percent(slowness)} for pool, slowness in others],

@@ -11,11 +11,18 @@ from typing import Any
 from plimsoll.adapters.prometheus.readings import is_count, is_share, without_lone_errors
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics, count_of, total_of
-from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.metrics import Buckets, EngineSample, PodSignals
+from plimsoll.rebalance.signals.percentiles import buckets_of
 
 MOST_SERIES = 4096
 """The most series of one pod that are read: 25 for each of 64 ranks, from two Prometheus servers, are 3200. More are no
 engine's, and nothing is known of its load."""
+
+MOST_BUCKETS = 128
+"""The most buckets of one histogram that are read: vLLM has 22 (``vllm/v1/metrics/loggers.py``)."""
+
+BUCKET, BOUND = "_bucket", "le"
+"""The ending of the series of a histogram's buckets, and their label with the upper bound (Prometheus' text format)."""
 
 MOST_SCRAPES = 8192
 """The most scrapes of one pod that are read, the newest ones: a day has 5760 of 15 s. A page may give each series a
@@ -44,13 +51,24 @@ class Series:
         name = labels.get("__name__", "")
         if metrics is None:
             return Series(labels, points, name, "")
-        return Series(labels, points, metrics.former_names.get(name, name), labels.get(metrics.rank_label, ""))
+        current = bucket_names(metrics) if name.endswith(BUCKET) else metrics.former_names
+        return Series(labels, points, current.get(name, name), labels.get(metrics.rank_label, ""))
 
     @property
     def freshness(self) -> tuple[float, int, bool, list[tuple[str, str]]]:
         """Sort key for series of the same metric and engine: newest, most samples, current name, then a fixed order."""
         current = self.labels.get("__name__") == self.name
         return (max(self.points), len(self.points), current, sorted(self.labels.items()))
+
+
+def bucket_names(metrics: EngineMetrics) -> dict[str, str]:
+    """Return the series of buckets that percentiles are made of, by their current and by their former names."""
+    found = dict[str, str]()
+    for histogram in (metrics.first_token_seconds, metrics.token_gap_seconds):
+        total, ending = total_of(histogram), total_of("x").removeprefix("x")
+        former = (old.removesuffix(ending) for old, name in metrics.former_names.items() if name == total)
+        found |= {f"{each}{BUCKET}": f"{histogram}{BUCKET}" for each in (histogram, *former) if each}
+    return found
 
 
 def parse_series(result: Any, metrics: EngineMetrics | None, *, shift_seconds: float = 0.0) -> list[Series]:
@@ -87,10 +105,14 @@ def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> P
     The engines (data-parallel ranks) of the pod are combined at each scrape: the sum of all counts, and the share of
     all their caches together that is in use. If a rank lacks a metric at a scrape, the metric is unknown there.
     """
+    buckets = [one for one in series if one.name.endswith(BUCKET)]
+    if buckets:
+        series = [one for one in series if not one.name.endswith(BUCKET)]
     if len(series) > MOST_SERIES:
         return PodSignals(pod, ())
     scrape: dict[str, list[Series]] = {}
-    for one in _newest_scrape(series, metrics):
+    chosen, targets = _newest_scrape(series, metrics)
+    for one in chosen:
         scrape.setdefault(one.name, []).append(one)
     engines = {one.engine for one in scrape.get(metrics.kv_usage, ())}
     caches = _caches_by_time(scrape.get(metrics.capacity, ()), engines, metrics)
@@ -103,6 +125,8 @@ def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> P
         ranks = sorted(engines, key=lambda rank: (not rank.isdecimal(), len(rank), rank))
         figures["rank_usages"] = _by_rank(uses, ranks, is_share)
         figures["rank_queues"] = _by_rank(_values_by_time(scrape.get(metrics.waiting, ()), engines), ranks, is_count)
+    if buckets:
+        figures |= _histograms([one for one in buckets if targets is None or targets(one)], engines, metrics)
     samples = (_sample(at, figures) for at in times)
     return PodSignals(pod, without_lone_errors(samples))
 
@@ -154,8 +178,43 @@ def _waiting_parts(
     return {field: _sum_by_time(some, engines) for field, some in by_reason.items()}
 
 
-def _newest_scrape(series: Sequence[Series], metrics: EngineMetrics) -> Sequence[Series]:
-    """Return the series of that target whose load was scraped last."""
+def _histograms(
+    series: Sequence[Series], engines: AbstractSet[str], metrics: EngineMetrics
+) -> dict[str, Mapping[float, Buckets]]:
+    """Return the buckets of each histogram at each scrape that has those of all engines, added up.
+
+    A bound that one of the engines lacks at a scrape is left out there, and so is a scrape whose counts cannot be.
+    """
+    fields = {"first_token_buckets": metrics.first_token_seconds, "token_gap_buckets": metrics.token_gap_seconds}
+    found = dict[str, Mapping[float, Buckets]]()
+    for field, histogram in fields.items():
+        by_bound = dict[float, list[Series]]()
+        for one in series:
+            bound = _bound_of(one.labels)
+            if histogram and one.name == f"{histogram}{BUCKET}" and bound is not None:
+                by_bound.setdefault(bound, []).append(one)
+        if len(by_bound) <= MOST_BUCKETS:
+            found[field] = _by_time({bound: _sum_by_time(some, engines) for bound, some in by_bound.items()})
+    return found
+
+
+def _bound_of(labels: Mapping[str, str]) -> float | None:
+    try:
+        return float(labels[BOUND])
+    except (KeyError, ValueError):
+        return None
+
+
+def _by_time(counts: Mapping[float, Mapping[float, float]]) -> dict[float, Buckets]:
+    times = {at for by_time in counts.values() for at in by_time}
+    read = {at: buckets_of({bound: by_time[at] for bound, by_time in counts.items() if at in by_time}) for at in times}
+    return {at: found for at, found in read.items() if found is not None}
+
+
+def _newest_scrape(
+    series: Sequence[Series], metrics: EngineMetrics
+) -> tuple[Sequence[Series], Callable[[Series], bool] | None]:
+    """Return the series of that target whose load was scraped last, and whether another is of it; None: all are."""
     loads = [one for one in series if one.name != metrics.capacity]
     # The metric of the capacity may have dozens of extra labels, so the target's labels come from the other metrics.
     names = set[str]().union(*{frozenset(one.labels) for one in loads}) - {"__name__"} - metrics.labels
@@ -163,8 +222,9 @@ def _newest_scrape(series: Sequence[Series], metrics: EngineMetrics) -> Sequence
     for one in series:
         targets.setdefault(_only(names, one), []).append(one)
     if len(targets) > 1 and loads:
-        return targets[_only(names, max(loads, key=lambda one: one.freshness))]
-    return series if loads else ()
+        newest = _only(names, max(loads, key=lambda one: one.freshness))
+        return targets[newest], lambda one: _only(names, one) == newest
+    return (series, None) if loads else ((), None)
 
 
 def _only(names: AbstractSet[str], series: Series) -> frozenset[tuple[str, str]]:

@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from plimsoll.adapters.prometheus.bounded_session import LimitedAdapter, session_with, unreachable
-from plimsoll.adapters.prometheus.engine_series import MOST_SERIES, Series, pod_signals
+from plimsoll.adapters.prometheus.engine_series import BOUND, MOST_SERIES, Series, bucket_names, pod_signals
 from plimsoll.adapters.prometheus.readings import Asked
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.requests.workload import ENGINE_PORT
@@ -133,7 +133,8 @@ class PodScrape:
     def _read(self, asked: Asked, metrics: EngineMetrics) -> Reading | None:
         clock, pods = time.monotonic(), asked.pods
         with self._lock:
-            latest = {pod: self._look(_Target(asked.namespace, pod, pods[pod]), metrics, clock) for pod in sorted(pods)}
+            targets = [_Target(asked.namespace, pod, pods[pod]) for pod in sorted(pods)]
+            latest = {each.pod: self._look(each, metrics, clock, buckets=asked.buckets) for each in targets}
             self._sweep(clock)
         found = {pod: known.signals for pod, known in latest.items() if known.signals is not None}
         if found or not pods:
@@ -148,7 +149,7 @@ class PodScrape:
         for threads in (self._quick, self._others):
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _look(self, target: _Target, metrics: EngineMetrics, clock: float) -> _Known:
+    def _look(self, target: _Target, metrics: EngineMetrics, clock: float, *, buckets: bool) -> _Known:
         """Return a copy of what is known about a pod. If a scrape is due, it is begun."""
         known = self._known.setdefault(target, _Known())
         known.asked = clock
@@ -157,13 +158,13 @@ class PodScrape:
                 known.error, known.due = "it has no IP address", clock
             else:
                 known.running = True
-                (self._quick if known.quick else self._others).submit(self._scrape, target, metrics)
+                (self._quick if known.quick else self._others).submit(self._scrape, target, metrics, buckets)
         return _Known(known.signals, known.error)
 
-    def _scrape(self, target: _Target, metrics: EngineMetrics) -> None:
+    def _scrape(self, target: _Target, metrics: EngineMetrics, buckets: bool) -> None:  # noqa: FBT001 - for a thread
         signals, error, began, worked = None, "", time.monotonic(), time.thread_time()
         try:
-            signals = scraped(target.pod, self._url(target, metrics), metrics, self.timeout_seconds)
+            signals = scraped(target.pod, self._url(target, metrics), metrics, self.timeout_seconds, buckets=buckets)
         except SourceUnavailable as failure:
             error = str(failure)
         except Exception as failure:  # noqa: BLE001 - whatever a page leads to, it costs this page only
@@ -198,8 +199,10 @@ class PodScrape:
             del self._known[target]
 
 
-def scraped(pod: str, url: str, metrics: EngineMetrics, timeout_seconds: float) -> PodSignals:
+def scraped(pod: str, url: str, metrics: EngineMetrics, timeout_seconds: float, *, buckets: bool = False) -> PodSignals:
     """Scrape one page. The sample's time is the moment before the request, so that it is never too young.
+
+    ``buckets``: the buckets of the histograms of times are read, too.
 
     Raises:
         SourceUnavailable: the page cannot be had in time, or it is none. The text goes on after "the pod: ".
@@ -214,7 +217,8 @@ def scraped(pod: str, url: str, metrics: EngineMetrics, timeout_seconds: float) 
         raise unreachable("it", error) from error
     if response.status_code != HTTPStatus.OK:
         raise SourceUnavailable(f"it answered HTTP {response.status_code}")
-    found = pod_signals(pod, read_page(response.content.decode(errors="replace"), at, metrics), metrics)
+    page = response.content.decode(errors="replace")
+    found = pod_signals(pod, read_page(page, at, metrics, buckets=buckets), metrics)
     if not found.samples:
         raise SourceUnavailable("its metrics are of another engine")
     return found
@@ -237,7 +241,7 @@ LONGEST_SERIES = 8192
 parser's time grows with the square of a line's length: one of a megabyte takes it seven seconds."""
 
 
-def read_page(text: str, at: float, metrics: EngineMetrics) -> list[Series]:
+def read_page(text: str, at: float, metrics: EngineMetrics, *, buckets: bool = False) -> list[Series]:
     """Return the known series of a page in Prometheus' text format, each with one point at the time of the scrape.
 
     Labels that are not the engine's own are left out: nothing else sets any.
@@ -245,7 +249,8 @@ def read_page(text: str, at: float, metrics: EngineMetrics) -> list[Series]:
     Raises:
         SourceUnavailable: a line of a known series cannot be read or is too long, or there are too many of them.
     """
-    wanted = "|".join(re.escape(name) for name in (*metrics.names, *metrics.former_names))
+    more = bucket_names(metrics) if buckets else ()
+    wanted = "|".join(re.escape(name) for name in (*metrics.names, *metrics.former_names, *more))
     lines = re.findall(rf"^(?:{wanted})[ \t{{].*$", text, re.MULTILINE)
     if len(lines) > MOST_SERIES:
         raise SourceUnavailable(f"its metrics have more than {MOST_SERIES} series")
@@ -268,5 +273,6 @@ def _samples(lines: list[str]) -> Iterator[Sample]:
 def _series(sample: Sample, at: float, metrics: EngineMetrics) -> Series:
     kept = sample.labels
     if metrics.former_names.get(sample.name, sample.name) != metrics.capacity:
-        kept = {name: value for name, value in sample.labels.items() if name in metrics.labels}
+        own = metrics.labels | {BOUND}
+        kept = {name: value for name, value in sample.labels.items() if name in own}
     return Series.of({**kept, "__name__": sample.name}, {at: sample.value}, metrics)

@@ -38,7 +38,7 @@ from plimsoll.adapters.prometheus.bounded_session import (
     session_with,
     unreachable,
 )
-from plimsoll.adapters.prometheus.engine_series import Series, parse_series, pod_signals
+from plimsoll.adapters.prometheus.engine_series import Series, bucket_names, parse_series, pod_signals
 from plimsoll.adapters.prometheus.questions import (
     GPU_MEMORY,
     TENSOR_CORES,
@@ -200,7 +200,8 @@ class PrometheusSignals:
             now: the caller's clock, POSIX seconds; sample times in the readings are in this clock.
         """
         pods = {ObjectKey(each.namespace, pod) for each in asked for pod in each.pods}
-        kind = _Kind((*metrics.names, *metrics.former_names), metrics=metrics)
+        buckets = bucket_names(metrics) if any(each.buckets for each in asked) else ()
+        kind = _Kind((*metrics.names, *metrics.former_names, *buckets), metrics=metrics)
         try:
             client = self._client()
             when = self._when(client, now, max((each.window_seconds for each in asked), default=0))

@@ -16,7 +16,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW, LARGEST_COUNT
-from plimsoll.rebalance.signals.metrics import BY_RANK, EngineSample
+from plimsoll.rebalance.signals.metrics import NO_NUMBERS, EngineSample
 from plimsoll.rebalance.signals.reading import PastReading, Reading
 
 
@@ -24,12 +24,14 @@ from plimsoll.rebalance.signals.reading import PastReading, Reading
 class Asked:
     """Pods of one object that are read together, and how far back, in seconds.
 
-    ``pods`` holds the IP address of each pod by its name; empty if it has none yet.
+    ``pods`` holds the IP address of each pod by its name; empty if it has none yet. ``buckets``: the buckets of the
+    histograms of times are read, too. An engine has some 45 of them, twice as many series as all others.
     """
 
     namespace: str
     pods: Mapping[str, str]
     window_seconds: int
+    buckets: bool = False
 
 
 class SignalReader(Protocol):
@@ -91,7 +93,7 @@ class PastReader(Protocol):
 _NEEDED = ("kv_usage", "waiting")
 """The figures that every decision needs. Only they tell an engine with wrong numbers from one without numbers."""
 
-_OTHERS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", *BY_RANK, *_NEEDED))
+_OTHERS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", *NO_NUMBERS, *_NEEDED))
 
 
 def is_share(value: float) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 
-from plimsoll.api.checks.maintenance import check_maintenance
 from plimsoll.api.checks.pod_checks import check_pod_template, engine_resources, gpus_remark, scheduling_remark
+from plimsoll.api.checks.schedules import check_times
 from plimsoll.api.checks.spec_checks import check_host_memory, check_load
 from plimsoll.api.conversion.claims import disk_rules
 from plimsoll.api.conversion.engine_options import (
@@ -243,7 +243,11 @@ def _concurrency(spec: InferenceDeploymentSpec) -> int:
 def _slo(spec: InferenceDeploymentSpec) -> Slo | None:
     if spec.slo is None:
         return None
-    return Slo(ttft_seconds=_seconds(spec.slo.ttft_milliseconds), tpot_seconds=_seconds(spec.slo.tpot_milliseconds))
+    if spec.slo.percentile is not None and spec.slo.ttft_milliseconds is spec.slo.tpot_milliseconds is None:
+        fix = "It says which of the measured times counts: write slo.ttftMilliseconds or slo.tpotMilliseconds as well."
+        raise InvalidInput("spec.slo.percentile", spec.slo.percentile.value, fix)
+    times = _seconds(spec.slo.ttft_milliseconds), _seconds(spec.slo.tpot_milliseconds)
+    return Slo(*times, None if spec.slo.percentile is None else int(spec.slo.percentile.value.removeprefix("P")))
 
 
 def _seconds(milliseconds: int | None) -> float | None:
@@ -297,7 +301,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
     check_pod_template(spec.pods, engine)
     check_load(spec)
     check_speculation(spec.engine)
-    check_maintenance(spec.rebalancing)
+    check_times(spec.rebalancing)
     if spec.engine.release < engine.oldest:
         raise InvalidInput(
             "spec.engine.version",

@@ -11,6 +11,7 @@ from plimsoll.api.v1alpha1.options import (
     EncoderParallelism,
     MaintenanceWindowSpec,
     MultimodalSpec,
+    ScheduledMinimumSpec,
     SpeculationSpec,
 )
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
@@ -56,6 +57,7 @@ __all__ = [
     "RebalancingSpec",
     "RunnerKind",
     "ScaleOwner",
+    "ScheduledMinimumSpec",
     "SecretKeyRef",
     "Sizing",
     "SpeculationMethod",

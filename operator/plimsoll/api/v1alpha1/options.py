@@ -1,4 +1,4 @@
-"""Options of a spec: speculative decoding, images and videos, and maintenance windows."""
+"""Options of a spec: speculative decoding, images and videos, maintenance windows and scheduled minima."""
 
 from __future__ import annotations
 
@@ -103,6 +103,7 @@ TIME_ZONE = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9][A-Za-z0-9_+-]*){0,2}$"
 """A name of the time zone database. It cannot be a path: it has no dot and begins with a letter."""
 
 MOST_WINDOWS = 8
+MOST_SCHEDULED = 32
 
 
 class MaintenanceWindowSpec(ApiModel):
@@ -116,4 +117,33 @@ class MaintenanceWindowSpec(ApiModel):
     )
     time_zone: Annotated[str, Field(min_length=1, max_length=64, pattern=TIME_ZONE)] = Field(
         default="UTC", description="Time zone of the schedule, as the time zone database names it, e.g. Europe/Berlin."
+    )
+
+
+class ScheduledMinimumSpec(ApiModel):
+    """Times at which a number of replicas must be ready, whatever the load is."""
+
+    cel_rules = (
+        rule(
+            "has(self.duration) != has(self.until)",
+            "rebalancing.schedule: write exactly one of duration (how long the minimum counts) and until (the cron "
+            "schedule at which it ends)",
+        ),
+    )
+
+    cron: Annotated[str, Field(min_length=9, max_length=100, pattern=SCHEDULE)] = Field(
+        description="When the replicas must be ready, as a cron schedule of five fields, e.g. 0 8 * * mon-fri. They "
+        "are started earlier by the learned start-up."
+    )
+    duration: Annotated[str, Field(min_length=2, max_length=8, pattern=DURATION)] | None = optional(
+        "How long the minimum counts, in hours and minutes, e.g. 90m, 4h or 4h30m. Or write until."
+    )
+    until: Annotated[str, Field(min_length=9, max_length=100, pattern=SCHEDULE)] | None = optional(
+        "When the minimum ends: the next time of this cron schedule, e.g. 0 18 * * mon-fri. Or write duration."
+    )
+    time_zone: Annotated[str, Field(min_length=1, max_length=64, pattern=TIME_ZONE)] = Field(
+        default="UTC", description="Time zone of both, as the time zone database names it, e.g. Europe/Berlin."
+    )
+    min_replicas: Annotated[int, Field(ge=1, le=1000)] = Field(
+        description="Fewest ready replicas in this time. Of entries that overlap, the largest number counts."
     )

@@ -32,7 +32,14 @@ from plimsoll.api.v1alpha1.base import (
     rule,
     several,
 )
-from plimsoll.api.v1alpha1.options import MOST_WINDOWS, MaintenanceWindowSpec, MultimodalSpec, SpeculationSpec
+from plimsoll.api.v1alpha1.options import (
+    MOST_SCHEDULED,
+    MOST_WINDOWS,
+    MaintenanceWindowSpec,
+    MultimodalSpec,
+    ScheduledMinimumSpec,
+    SpeculationSpec,
+)
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.values import LONGEST_QUANTITY, DataKey, DnsSubdomain, FreeForm
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
@@ -221,13 +228,33 @@ class ExpectedTokens(ApiModel):
     output: Tokens = Field(description="Mean output length in tokens.")
 
 
+class LatencyPercentile(StrEnum):
+    """The measured time that counts: so many percent of all times are shorter."""
+
+    P50 = "P50"
+    P95 = "P95"
+    P99 = "P99"
+
+
 class SloSpec(ApiModel):
     """The latency that users must get at the declared load. GPUs that are too slow for it are not used."""
+
+    cel_rules = (
+        rule(
+            "!has(self.percentile) || has(self.ttftMilliseconds) || has(self.tpotMilliseconds)",
+            "slo.percentile says which of the measured times must be within slo.ttftMilliseconds and "
+            "slo.tpotMilliseconds: write one of them",
+        ),
+    )
 
     ttft_milliseconds: Milliseconds | None = optional(
         "Longest median time to the first token, without waiting for a free slot."
     )
     tpot_milliseconds: Milliseconds | None = optional("Longest median time between two tokens of an answer.")
+    percentile: LatencyPercentile | None = optional(
+        "Which of the measured times the live loop holds against these: P50, P95 or P99, from the engines' histograms. "
+        "Unset: their mean."
+    )
 
 
 class CapacityTypeChoice(StrEnum):
@@ -511,6 +538,16 @@ class RebalancingSpec(ApiModel):
             "rebalancing.scale External leaves the number to another controller, also that of zero: remove "
             "rebalancing.minReplicas",
         ),
+        rule(
+            "!has(self.schedule) || !has(self.maxReplicas) || "
+            "self.schedule.all(each, each.minReplicas <= self.maxReplicas)",
+            "rebalancing.schedule: a minReplicas exceeds rebalancing.maxReplicas: lower it, or raise maxReplicas",
+        ),
+        rule(
+            "!has(self.schedule) || !has(self.scale) || self.scale != 'External'",
+            "rebalancing.scale External leaves the number to another controller, also that of a schedule: remove "
+            "rebalancing.schedule",
+        ),
     )
     mode: RebalancingMode = Field(
         default=RebalancingMode.RECOMMEND,
@@ -555,6 +592,10 @@ class RebalancingSpec(ApiModel):
         MOST_WINDOWS,
         "When moves and changes of engine settings may be made without an approval. Empty: always. "
         "Replicas are added and removed at any time.",
+    )
+    schedule: list[ScheduledMinimumSpec] | None = several(
+        MOST_SCHEDULED,
+        "Fewest replicas at certain times, e.g. before people begin to work. More than minReplicas, and ready by then.",
     )
 
 

@@ -467,6 +467,14 @@ class LearnedElsewhereStatus(StatusModel):
     token_time_percent: int = Field(description="Measured time per token, in percent of the performance model's.")
 
 
+class LearnedPercentileStatus(StatusModel):
+    """How far a promised percentile is from the mean, in percent of it. A figure is left out while it is not known."""
+
+    percentile: int = Field(description="The percentile: 50, 95 or 99.")
+    first_token_percent: int | None = optional("That of the time to the first token.")
+    token_percent: int | None = optional("That of the time between two tokens.")
+
+
 class LearnedStatus(StatusModel):
     """Figures that the live loop learned of the replicas of one pool. Small differences are not written."""
 
@@ -476,6 +484,7 @@ class LearnedStatus(StatusModel):
     most_work: int | None = optional("Prompt tokens and 4 x generated tokens a second of a replica at its limit.")
     output_tokens: int | None = optional("Mean length of an answer in tokens.")
     elsewhere: list[LearnedElsewhereStatus] | None = several(8, "What was learned of the pools that were left last.")
+    percentile: LearnedPercentileStatus | None = optional("The promised percentile of the measured times.")
 
 
 class RejectedProposalStatus(StatusModel):

@@ -105,7 +105,8 @@ class _Question(NamedTuple):
     def kind(self) -> tuple[object, ...]:
         """The part that is the same for all read together: the engine's names, and about how far back is read."""
         alone = self.key if self.pace.is_apart else None
-        return id(self.what.metrics), max((each.window_seconds for each in self.asked), default=0) > LATE_SECONDS, alone
+        is_long = max((each.window_seconds for each in self.asked), default=0) > LATE_SECONDS
+        return id(self.what.metrics), is_long, self.what.buckets, alone
 
     @property
     def pods(self) -> int:
@@ -368,7 +369,8 @@ def _continued(
     for is_long in (True, False):
         some = [part for part in parts if (part[1].window_seconds > LATE_SECONDS) is is_long]
         asked = [
-            Asked(each.key.namespace, each.what.addresses_of(query.pods), query.window_seconds) for each, query in some
+            Asked(each.key.namespace, each.what.addresses_of(query.pods), query.window_seconds, each.what.buckets)
+            for each, query in some
         ]
         for (each, _), reading in zip(some, reader.read_all(asked, metrics, now=now) if asked else (), strict=True):
             read.setdefault(each.key, []).append(reading)

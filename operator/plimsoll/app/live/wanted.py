@@ -30,7 +30,7 @@ class WantedSamples:
 
     ``addresses`` holds the IP addresses of the pods that have one, by name. ``inference_pool`` is the one whose gateway
     holds requests; empty if the spec names none. ``days`` are the days before that matter; None: none do.
-    ``idle_seconds`` is the time without requests that matters; None: none does.
+    ``idle_seconds`` is the time without requests that matters; None: none does. ``buckets``: a percentile is promised.
     """
 
     pods: tuple[str, ...]
@@ -40,6 +40,7 @@ class WantedSamples:
     inference_pool: str = ""
     days: DaysWanted | None = None
     idle_seconds: float | None = None
+    buckets: bool = False
 
     def addresses_of(self, pods: Iterable[str]) -> dict[str, str]:
         """Return the IP address of each of these pods; empty if it has none yet."""
@@ -63,6 +64,7 @@ def wanted_signals(deployment: Deployment) -> WantedSamples:
         inference_pool=deployment.inference_pool,
         days=None if is_off else _days_wanted(deployment, spec.rebalancing.cooldown_seconds),
         idle_seconds=policy_of(spec).idle_seconds,
+        buckets=not is_off and spec.slo is not None and spec.slo.percentile is not None,
     )
 
 

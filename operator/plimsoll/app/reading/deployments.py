@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from plimsoll.adapters.cluster.kinds import PRIORITY_CLASSES
-from plimsoll.api.checks.maintenance import windows_of
 from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
+from plimsoll.api.checks.schedules import minima_of, windows_of
 from plimsoll.api.conversion.claims import check_claims, claim_remarks, mounted_volumes, unusable_claim
 from plimsoll.api.conversion.convert import (
     check_without_model,
@@ -24,7 +24,7 @@ from plimsoll.app.lookups.claim_cache import ClaimCache
 from plimsoll.app.lookups.image_cache import ImageCache, reading
 from plimsoll.app.lookups.model_cache import ModelCache
 from plimsoll.app.lookups.weights_watch import WeightsWatch
-from plimsoll.app.reading.openings import opening_of
+from plimsoll.app.reading.openings import opening_of, scheduled_at
 from plimsoll.app.reading.reading_memo import ReadingMemo
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import pruning
@@ -132,8 +132,10 @@ class DeploymentReader:
         asked = self._asked(body, bare, fleet)
         if asked.resource is None or asked.request is None:
             return replace(bare, asked=asked)
-        opening = opening_of(windows_of(asked.resource.spec.rebalancing), now)
-        people = bare.people if opening == bare.people.opening else replace(bare.people, opening=opening)
+        loop = asked.resource.spec.rebalancing
+        times = opening_of(windows_of(loop), now), scheduled_at(minima_of(loop), now)
+        known = bare.people.opening, bare.people.scheduled
+        people = bare.people if times == known else replace(bare.people, opening=times[0], scheduled=times[1])
         return Deployment(bare.identity, bare.record, bare.placed, asked, bare.writes, people)
 
     def _asked(self, body: Body, bare: Deployment, fleet: Fleet) -> Asked:

@@ -1,15 +1,17 @@
-"""Which maintenance windows are open, by the time zone database."""
+"""Which maintenance windows are open and which scheduled minima count, by the time zone database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
-from plimsoll.api.checks.maintenance import Window
+from plimsoll.api.checks.schedules import Window
 from plimsoll.rebalance.state.allowance import Opening
+from plimsoll.rebalance.state.policy import ScheduledMinimum
 
 _MINUTE = 60
 _CLOCK_CHANGE_SECONDS = 3 * 3600
@@ -32,18 +34,37 @@ def opening_of(windows: Iterable[Window], now: float) -> Opening:
     return Opening(is_open=False, opens_at=min(opening.opens_at for opening in each))
 
 
+def scheduled_at(minima: Iterable[tuple[Window, int]], now: float) -> tuple[ScheduledMinimum, ...]:
+    """Return whether each scheduled minimum counts, or when it will.
+
+    Args:
+        minima: when each counts, and its replicas.
+        now: POSIX seconds.
+    """
+    return tuple(ScheduledMinimum(replicas, _opening(window, int(now // _MINUTE))) for window, replicas in minima)
+
+
 @lru_cache(_REMEMBERED)
 def _opening(window: Window, minute: int) -> Opening:
     """Return whether one window is open in a minute (of POSIX time). It opens and closes at full minutes."""
     now = minute * _MINUTE
-    last = next((at for at in _times(window, now + _CLOCK_CHANGE_SECONDS, reverse=True) if at <= now), None)
-    if last is not None and now < last + window.seconds:
+    earlier = _times(window.schedule, window.zone, now + _CLOCK_CHANGE_SECONDS, reverse=True)
+    last = next((at for at in earlier if at <= now), None)
+    if last is not None and now < _end(window, last):
         return Opening()
-    following = (at for at in _times(window, now - _CLOCK_CHANGE_SECONDS) if at > now)
-    return Opening(is_open=False, opens_at=next(following))  # the rarest day, a Sunday that is 29 February, comes again
+    return Opening(is_open=False, opens_at=_next(window.schedule, window.zone, now))
 
 
-def _times(window: Window, start: float, *, reverse: bool = False) -> Iterable[float]:
-    """Yield the times at which a window opens, in POSIX seconds, from a moment on."""
-    begin = datetime.fromtimestamp(start, UTC).astimezone(window.zone)
-    return (at.timestamp() for at in CronSim(window.schedule, begin, reverse=reverse))
+def _end(window: Window, begin: float) -> float:
+    return _next(window.until, window.zone, begin) if window.until else begin + window.seconds
+
+
+def _next(schedule: str, zone: ZoneInfo, now: float) -> float:
+    """Return the first time after now. The rarest day, a Sunday that is 29 February, comes again."""
+    return next(at for at in _times(schedule, zone, now - _CLOCK_CHANGE_SECONDS) if at > now)
+
+
+def _times(schedule: str, zone: ZoneInfo, start: float, *, reverse: bool = False) -> Iterable[float]:
+    """Yield the times of a cron schedule, in POSIX seconds, from a moment on."""
+    begin = datetime.fromtimestamp(start, UTC).astimezone(zone)
+    return (at.timestamp() for at in CronSim(schedule, begin, reverse=reverse))

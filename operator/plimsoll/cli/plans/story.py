@@ -96,6 +96,7 @@ def _print_live(console: Console, live: RebalancingStatus, head: Mapping[str, An
     if live.proposal_id:
         words = f"plimsoll approve {head['name']} -n {head['namespace']} --proposal {live.proposal_id}"
         print_lines(console, (f"Approve it: {words}",))
+    print_lines(console, (f"Note: {hint}" for hint in live.hints or ()))
     print_lines(console, map(_rejected, live.rejected or ()))
 
 

@@ -66,6 +66,7 @@ class LiveRow:
     diagnosis: str | None = None
     proposal: str | None = None
     proposal_id: str | None = None
+    hints: tuple[str, ...] = ()
 
     @property
     def diagnosis_words(self) -> str:
@@ -222,4 +223,5 @@ def _live(status: InferenceDeploymentStatus) -> LiveRow | None:
     live = status.rebalancing
     if live is None:
         return None
-    return LiveRow(live.decision, live.reason, live.message, live.diagnosis, live.proposal, live.proposal_id)
+    said = live.decision, live.reason, live.message, live.diagnosis, live.proposal, live.proposal_id
+    return LiveRow(*said, hints=tuple(live.hints or ()))

@@ -11,10 +11,14 @@ UNMEASURED = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """The longest times at the declared load, as medians. None means that there is no limit."""
+    """The longest times at the declared load, as medians. None means that there is no limit.
+
+    ``percentile`` (50, 95 or 99) is that of the measured times that must be within them; None: their mean.
+    """
 
     ttft_seconds: float | None = None
     tpot_seconds: float | None = None
+    percentile: int | None = None
 
 
 class Objective(StrEnum):

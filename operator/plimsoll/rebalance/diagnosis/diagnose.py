@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from plimsoll.domain.decisions.latency import Bound
 from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.diagnosis.engine_troubles import page_livelock, uneven_ranks
 from plimsoll.rebalance.diagnosis.judging import Judged
@@ -22,7 +23,7 @@ from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState, gpu_numbers
 from plimsoll.rebalance.signals.traffic import Traffic
 from plimsoll.rebalance.state.decisions import DecisionReason
-from plimsoll.rebalance.state.policy import RebalancePolicy
+from plimsoll.rebalance.state.policy import ScheduledMinimum
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 
 
@@ -145,7 +146,7 @@ def diagnose(situation: Situation, judged: Judged) -> Diagnosis:
     """Diagnose once. The user's bounds and declarations come first, then the place, then the load."""
     return (
         _at_zero(situation)
-        or _by_bounds(situation.placement, situation.policy)
+        or _by_bounds(situation)
         or _by_place(situation, judged)
         or _by_replica(situation, judged)
         or diagnose_load(situation, judged)
@@ -172,9 +173,12 @@ def _by_place(situation: Situation, judged: Judged) -> Diagnosis | None:
 
 
 def _at_zero(situation: Situation) -> Diagnosis | None:
-    """If no replica is wanted, only the gateway's queue decides. Somebody can also scale the deployment."""
+    """If no replica is wanted, only the gateway's queue and a schedule decide. Somebody can also scale the deployment.
+
+    A number of 0 that the user wrote is no time without requests: no schedule changes it.
+    """
     queue, policy = situation.load.gateway, situation.policy
-    if situation.placement.replicas > 0:
+    if situation.placement.replicas > 0 or (policy.sleeps and policy.scheduled is not None):
         return None
     if not policy.wakes or queue is None or (queue.is_known and not queue.waiting):
         return Diagnosis(DiagnosisKind.NOTHING_TO_CHANGE, DecisionReason.NO_REQUEST_WAITS)
@@ -187,16 +191,27 @@ def _at_zero(situation: Situation) -> Diagnosis | None:
     return Diagnosis(DiagnosisKind.NOTHING_TO_CHANGE, DecisionReason.NO_REQUEST_WAITS)
 
 
-def _by_bounds(placement: PlacementState, policy: RebalancePolicy) -> Diagnosis | None:
+def _by_bounds(situation: Situation) -> Diagnosis | None:
     """Compare the number of replicas with the user's bounds. This needs no metrics, so no outage delays it."""
-    bounds = (("replicas", placement.replicas), ("min", policy.min_replicas), ("max", policy.max_replicas))
+    placement, policy = situation.placement, situation.policy
+    bounds: Numbers = (("replicas", placement.replicas), ("min", policy.min_replicas), ("max", policy.max_replicas))
     if placement.replicas < policy.min_replicas:
         kind, reason = DiagnosisKind.TOO_FEW_REPLICAS, DecisionReason.BELOW_MIN_REPLICAS
+        if policy.scheduled is not None:
+            reason, bounds = DecisionReason.SCHEDULED_MINIMUM, (*bounds, *_ready_by(situation, policy.scheduled))
         return Diagnosis(kind, reason, bounds, policy.min_replicas)
     if placement.replicas > policy.max_replicas:
         kind, reason = DiagnosisKind.TOO_MANY_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS
         return Diagnosis(kind, reason, bounds, policy.max_replicas)
     return None
+
+
+def _ready_by(situation: Situation, scheduled: ScheduledMinimum) -> Numbers:
+    """Return the time of a scheduled minimum that is still to come, and the start-up that is expected until then."""
+    if scheduled.opening.is_open:
+        return ()
+    startup = round(situation.memory.expected_startup_seconds)
+    return ("ready_by", to_rfc3339(scheduled.opening.opens_at)), ("startup_seconds", startup)
 
 
 def _by_capacity(need: DeclaredNeed, load: LoadSummary) -> Diagnosis | None:
@@ -341,7 +356,13 @@ def _by_missing_data(situation: Situation, judged: Judged) -> Diagnosis | None:
 def _by_idleness(situation: Situation, judged: Judged) -> Diagnosis | None:
     """Find whether no request has come for so long that nothing has to run. Each reversal makes the time longer."""
     bound, since, quiet = situation.policy.idle_seconds, judged.memory.quiet_since, situation.load.quiet
-    if bound is None or since is None or quiet is None or judged.memory.quiet_at < situation.now:
+    if (
+        bound is None
+        or situation.policy.min_replicas
+        or since is None
+        or quiet is None
+        or judged.memory.quiet_at < situation.now
+    ):
         return None
     seconds = quiet.known_until - since
     if seconds < bound * (1 + situation.history.reversals(situation.now) / 2):

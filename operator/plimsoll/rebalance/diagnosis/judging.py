@@ -61,7 +61,7 @@ def judged(situation: Situation) -> Judged:
     wish, model = _wish(memory, situation, alike)
     wish = _with_unknown(wish, situation.unknown)
     missed = model is not None and bool(missed_figures(traffic, model.slo))
-    strained = model is not None and is_strained(traffic, model.slo)
+    strained = model is not None and is_strained(traffic, model)
     memory = memory.with_promise(missed=missed, strained=strained, now=situation.now)
     memory = memory.with_look(wish.enough, cooldown_seconds(situation), situation.now, wish.rate)
     return Judged(wish, memory, model, alike)
@@ -92,6 +92,7 @@ def _with_lessons(memory: LoopMemory, situation: Situation, alike: Alike) -> Loo
     if not alike.teaches:
         return memory.with_answers(traffic).with_arrivals(traffic, keep, situation.now)
     if model is not None:
+        memory = memory.with_spread(traffic, model.slo.percentile, situation.now)
         memory = memory.with_speed(teaching, model, situation.now)
     busy = [each for each in (*teaching.loads, *alike.favoured) if each.waiting >= LONG_QUEUE]
     waiting = teaching.waiting + sum(each.waiting for each in alike.favoured)
@@ -121,7 +122,9 @@ def _with_quiet(memory: LoopMemory, situation: Situation) -> LoopMemory:
 
 def _wish(memory: LoopMemory, situation: Situation, alike: Alike) -> tuple[Wish, ReplicaModel | None]:
     placement, startup, traffic = situation.placement, memory.expected_startup_seconds, alike.traffic
-    model = None if placement.model is None else replace(placement.model, slowness=memory.slowness)
+    model = (
+        None if placement.model is None else replace(placement.model, slowness=memory.slowness, spread=memory.spread)
+    )
     load = DeploymentLoad(
         traffic,
         traffic.pods,

@@ -25,6 +25,7 @@ from plimsoll.performance.model import Load, decode_step, first_token_seconds, t
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.performance.step_costs import StepCosts, step_costs
 from plimsoll.placement.options.speed import plans_ahead
+from plimsoll.rebalance.law.spread import NO_SPREAD, Spread
 from plimsoll.rebalance.signals.traffic import Lengths
 
 SPARE_DEVIATIONS = 1.3
@@ -77,6 +78,7 @@ class ReplicaModel:
         costs: the time of its steps.
         slo: what is promised. A figure that is None limits nothing.
         slowness: the measured time of a token over the model's.
+        spread: the promised percentile over the mean; nothing is known of it before it is measured.
     """
 
     kv_tokens: int
@@ -84,6 +86,17 @@ class ReplicaModel:
     costs: StepCosts
     slo: Slo
     slowness: float = 1.0
+    spread: Spread = NO_SPREAD
+
+    @property
+    def first_token_share(self) -> float:
+        """The part of the promised time to the first token that the mean may take."""
+        return _share(self.spread.first_token, FIRST_TOKEN_SHARE)
+
+    @property
+    def token_share(self) -> float:
+        """The part of the promised time per token that the mean may take."""
+        return _share(self.spread.token, TOKEN_SHARE)
 
     def limited(self, limits: StepLimits) -> ReplicaModel:
         """Return the replica with other limits. Those that are 0 stay as they are."""
@@ -115,6 +128,11 @@ def capacity_of(replica: ReplicaModel, lengths: Lengths, *, promised: bool = Tru
     """Return the load that a replica carries of such requests with its promises kept, or at the most."""
     rounded = Lengths(*map(_rounded, (lengths.prompt, lengths.output, lengths.cached, lengths.in_cache)))
     return _capacity(replace(replica, slowness=_rounded(replica.slowness)), rounded, promised)
+
+
+def _share(ratio: float | None, usual: float) -> float:
+    """Return the part of a promise that the mean may take, with a measured ratio of the percentile to the mean."""
+    return usual if ratio is None else min(TOKEN_SHARE, 1 / _rounded(ratio))
 
 
 def times_of(replica: ReplicaModel, lengths: Lengths, running: float) -> Times:
@@ -158,10 +176,10 @@ def _within_promises(
     """Return fewer requests at the same time if a promise asks for it."""
     slo = replica.slo
     if slo.tpot_seconds is not None:
-        fewer = _most(replica, lengths, running, Times(math.inf, TOKEN_SHARE * slo.tpot_seconds))
+        fewer = _most(replica, lengths, running, Times(math.inf, replica.token_share * slo.tpot_seconds))
         running, limit = (fewer, ConcurrencyLimit.TOKEN_TIME) if fewer < running else (running, limit)
     if slo.ttft_seconds is not None:
-        fewer = _most(replica, lengths, running, Times(FIRST_TOKEN_SHARE * slo.ttft_seconds, math.inf))
+        fewer = _most(replica, lengths, running, Times(replica.first_token_share * slo.ttft_seconds, math.inf))
         running, limit = (fewer, ConcurrencyLimit.FIRST_TOKEN_TIME) if fewer < running else (running, limit)
     return running, limit
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.public_words import Numbers
 from plimsoll.rebalance.law.capacity import (
-    FIRST_TOKEN_SHARE,
-    TOKEN_SHARE,
     ConcurrencyLimit,
     ReplicaCapacity,
     ReplicaModel,
@@ -30,11 +28,15 @@ _MILLISECONDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A time that is measured and promised, in seconds. ``name`` is ``ttft`` or ``tpot``."""
+    """A time that is measured and promised, in seconds. ``name`` is ``ttft`` or ``tpot``.
+
+    ``percentile`` is that of both; None: it is the mean that is measured.
+    """
 
     name: str
     measured: float
     promised: float
+    percentile: int | None = None
 
     def of(self, times: Times) -> float:
         """Return this time of both."""
@@ -43,8 +45,10 @@ class Figure:
     @property
     def numbers(self) -> Numbers:
         """Both in milliseconds."""
+        which: Numbers = () if self.percentile is None else (("percentile", self.percentile),)
         return (
             ("figure", self.name),
+            *which,
             ("measured_ms", round(_MILLISECONDS * self.measured)),
             ("promised_ms", round(_MILLISECONDS * self.promised)),
         )
@@ -55,10 +59,10 @@ def missed_figures(traffic: Traffic, slo: Slo) -> tuple[Figure, ...]:
     return tuple(each for each in _figures(traffic, slo) if each.measured > each.promised)
 
 
-def is_strained(traffic: Traffic, slo: Slo) -> bool:
+def is_strained(traffic: Traffic, replica: ReplicaModel) -> bool:
     """Whether tokens take longer than a replica's capacity allows for: some requests miss their promise already."""
-    measured, promised = traffic.token_seconds, slo.tpot_seconds
-    return measured is not None and promised is not None and measured > TOKEN_SHARE * promised
+    measured, promised = traffic.token_seconds, replica.slo.tpot_seconds
+    return measured is not None and promised is not None and measured > replica.token_share * promised
 
 
 def unreachable(replica: ReplicaModel, lengths: Lengths, traffic: Traffic) -> Figure | None:
@@ -84,13 +88,22 @@ def _is_wasted(capacity: ReplicaCapacity, replica: ReplicaModel, lengths: Length
 def keeps_promises(replica: ReplicaModel, lengths: Lengths) -> bool:
     """Whether one request alone is served in time, with the room that chance needs."""
     alone, slo = times_of(replica, lengths, 1.0), replica.slo
-    return (slo.tpot_seconds is None or alone.token <= TOKEN_SHARE * slo.tpot_seconds) and (
-        slo.ttft_seconds is None or alone.first_token <= FIRST_TOKEN_SHARE * slo.ttft_seconds
+    return (slo.tpot_seconds is None or alone.token <= replica.token_share * slo.tpot_seconds) and (
+        slo.ttft_seconds is None or alone.first_token <= replica.first_token_share * slo.ttft_seconds
     )
 
 
 def _figures(traffic: Traffic, slo: Slo) -> Iterator[Figure]:
-    pairs = (("ttft", traffic.ttft_seconds, slo.ttft_seconds), ("tpot", traffic.token_seconds, slo.tpot_seconds))
-    for name, measured, promised in pairs:
-        if measured is not None and promised is not None:
-            yield Figure(name, measured, promised)
+    """Yield the times that are measured and promised. A promised percentile that is not known is none of them."""
+    figures = (
+        ("ttft", traffic.ttft_seconds, traffic.ttft_percentile, slo.ttft_seconds),
+        ("tpot", traffic.token_seconds, traffic.token_percentile, slo.tpot_seconds),
+    )
+    for name, mean, percentile, promised in figures:
+        if promised is None:
+            continue
+        measured = mean
+        if slo.percentile is not None:
+            measured = None if percentile is None else percentile.over(promised)
+        if measured is not None:
+            yield Figure(name, measured, promised, slo.percentile)

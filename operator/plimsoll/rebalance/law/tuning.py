@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.placement.options.engine_limits import STEPS, OtherStep
 from plimsoll.rebalance.law.capacity import (
-    TOKEN_SHARE,
     ConcurrencyLimit,
     ReplicaModel,
     capacity_of,
@@ -23,6 +22,7 @@ from plimsoll.rebalance.law.capacity import (
     needed_use,
     times_of,
 )
+from plimsoll.rebalance.law.promise import missed_figures
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 
 LEAST_GAIN = 1.25
@@ -91,7 +91,8 @@ def larger_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: 
     """
     promised = model.slo.tpot_seconds
     has_room = promised is None or traffic.token_seconds is None or traffic.token_seconds <= promised
-    if not has_room or not is_prefill_bound(model, lengths):
+    is_missed = any(each.name == "tpot" for each in missed_figures(traffic, model.slo))
+    if not has_room or is_missed or not is_prefill_bound(model, lengths):
         return None
     found = [_carried(model, lengths, each) for each in steps if each.tokens > model.limits.step_tokens]
     return _worth_it(found, capacity_of(model, lengths).per_second, nearest_first=1)
@@ -105,7 +106,7 @@ def smaller_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps:
     times, now = token_times(model, lengths, traffic), capacity_of(model, lengths)
     if times is None or now.limit is not ConcurrencyLimit.TOKEN_TIME:
         return None
-    if times.measured <= times.promised or times.decode > TOKEN_SHARE * times.promised:
+    if times.measured <= times.promised or times.decode > model.token_share * times.promised:
         return None
     found = []
     for each in (each for each in steps if each.tokens < model.limits.step_tokens):

@@ -88,7 +88,7 @@ def sites_elsewhere(
             if model is not None:
                 yield Site(
                     option.target.place,
-                    model,
+                    replace(model, spread=here.model.spread),
                     _lengths_at(here, model.kv_tokens),
                     memory.slowness_at(pool_name(*option.target.place)),
                     here.hope,

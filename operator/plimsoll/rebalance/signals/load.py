@@ -13,7 +13,7 @@ from plimsoll.rebalance.signals.forecast import Season
 from plimsoll.rebalance.signals.gateway import GatewayQueue, with_queue
 from plimsoll.rebalance.signals.idle import Quiet, quiet_of
 from plimsoll.rebalance.signals.metrics import (
-    BY_RANK,
+    NO_NUMBERS,
     EngineSample,
     GpuActivity,
     PodSignals,
@@ -47,7 +47,7 @@ LARGEST_COUNT = 2**53
 """The largest count that a float holds exactly (IEEE 754 doubles, the only number type of Prometheus)."""
 
 
-COUNTS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", "kv_capacity_tokens", *BY_RANK))
+COUNTS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", "kv_capacity_tokens", *NO_NUMBERS))
 """Every number of a sample that must be possible. One that is not would spoil every sum and mean that it is part of."""
 
 _COUNTS_OF: Callable[[EngineSample], tuple[float | None, ...]] = attrgetter(*COUNTS)
@@ -114,6 +114,7 @@ def summarize(
     removed_at: float | None = None,
     available: bool = True,
     gateway: GatewayQueue | None = None,
+    percentile: int | None = None,
 ) -> LoadSummary:
     """Summarize the engines' metrics.
 
@@ -128,6 +129,7 @@ def summarize(
         removed_at: POSIX seconds of the last removal of a replica; None: none is known.
         available: False when Prometheus gave no answer; then nothing else is read.
         gateway: the queue of the gateway; None if there is none. What is unknown of it is not counted.
+        percentile: the promised one of the measured times; None: their mean is.
     """
     expected = sorted(set(expected_pods))
     if not available:
@@ -152,6 +154,7 @@ def summarize(
                 capacity_tokens=capacity_tokens,
                 departed=[track for track in departed if track is not None],
                 until=queue.known_until,
+                percentile=percentile,
             ),
             queue,
         )

@@ -27,6 +27,14 @@ class SignalState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Buckets:
+    """A histogram: how many values are at most each of its ``bounds``, in ascending order. The last one is +Inf."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSample:
     """One pod's metrics at one scrape. None if the scrape did not have the series; None is never the same as 0.
 
@@ -58,6 +66,8 @@ class EngineSample:
         prefix_hit_tokens_total: prompt tokens that were found there.
         rank_usages: ``kv_usage`` of each rank, in the order of the ranks; empty if there is one rank.
         rank_queues: ``waiting`` of each rank in the same way.
+        first_token_buckets: the histogram of times to the first token; None if nobody asked for it.
+        token_gap_buckets: that of the times between two tokens.
     """
 
     at: float
@@ -83,10 +93,12 @@ class EngineSample:
     prefix_hit_tokens_total: float | None = None
     rank_usages: tuple[float, ...] = ()
     rank_queues: tuple[float, ...] = ()
+    first_token_buckets: Buckets | None = None
+    token_gap_buckets: Buckets | None = None
 
 
-BY_RANK = ("rank_usages", "rank_queues")
-"""The figures of a sample that have a number for each rank."""
+NO_NUMBERS = ("rank_usages", "rank_queues", "first_token_buckets", "token_gap_buckets")
+"""The fields of a sample that are several numbers. What cannot be is left out when they are read."""
 
 
 @dataclass(frozen=True, slots=True)

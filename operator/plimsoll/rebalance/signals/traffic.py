@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from plimsoll.rebalance.signals import tracks
 from plimsoll.rebalance.signals.metrics import EngineSample
+from plimsoll.rebalance.signals.percentiles import FIRST_TOKEN, TOKEN, Percentile, percentile_of
 from plimsoll.rebalance.signals.tracks import Read, Track
 
 LENGTHS_SECONDS = (120.0, 300.0, 600.0)
@@ -146,6 +147,8 @@ class Traffic:
         token_seconds: mean time between two tokens lately; None if none came.
         at_gateway: those of ``waiting`` that wait at the gateway, and in no engine.
         end: the moment up to which all pods are known, POSIX seconds.
+        ttft_percentile: the promised percentile of the time to the first token; None if none is promised or known.
+        token_percentile: that of the time between two tokens.
     """
 
     pods: int
@@ -163,6 +166,8 @@ class Traffic:
     loads: tuple[PodLoad, ...] = ()
     at_gateway: float = 0.0
     end: float = 0.0
+    ttft_percentile: Percentile | None = None
+    token_percentile: Percentile | None = None
 
     @property
     def in_engines(self) -> float:
@@ -208,6 +213,7 @@ def traffic_of(
     capacity_tokens: int,
     departed: Sequence[Track] = (),
     until: float = math.inf,
+    percentile: int | None = None,
 ) -> Traffic:
     """Add up the pods.
 
@@ -220,6 +226,7 @@ def traffic_of(
         departed: pods that serve no more. Their requests count for the lengths: without them, the removal of a pod
             would look like a change of what users ask.
         until: POSIX seconds up to which arrivals are counted; at most the last scrape of every pod.
+        percentile: the promised one of the measured times; None: their mean is.
     """
     end = min(until, *(track.newest.at for track in found))
     known_from = max([since, *(track.begins_at for track in found if not track.is_new)])
@@ -228,6 +235,11 @@ def traffic_of(
     recent = _arrivals(found, lately, end, recent_seconds, lengths)
     spans = _Spans(begin, lately, end, recent_seconds)
     loads = tuple(_load_of(track, spans, lengths, capacity_tokens) for track in found)
+    windows = (recent_seconds, *LENGTHS_SECONDS)
+    first, gap = (
+        None if percentile is None else percentile_of(found, time, percentile, windows, end)
+        for time in (FIRST_TOKEN, TOKEN)
+    )
     alone = Traffic(
         pods=len(found),
         steady=_arrivals(found, begin, end, recent_seconds, lengths),
@@ -240,6 +252,8 @@ def traffic_of(
         ttft_seconds=None,
         token_seconds=None,
         end=end,
+        ttft_percentile=first,
+        token_percentile=gap,
     )
     return alone.of_pods(loads)
 

@@ -33,6 +33,7 @@ class DecisionReason(StrEnum):
     PAGE_LIVELOCK = "PageLivelock"
     PROMISE_MISSED = "PromiseMissed"
     BELOW_MIN_REPLICAS = "BelowMinReplicas"
+    SCHEDULED_MINIMUM = "ScheduledMinimum"
     SUSTAINED_SLACK = "SustainedSlack"
     NO_REQUESTS = "NoRequests"
     NO_REQUEST_WAITS = "NoRequestWaits"

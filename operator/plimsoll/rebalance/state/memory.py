@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.public_words import Numbers
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place
-from plimsoll.rebalance.law.capacity import ReplicaModel, times_of
+from plimsoll.rebalance.law.capacity import FIRST_TOKEN_SHARE, TOKEN_SHARE, ReplicaModel, times_of
+from plimsoll.rebalance.law.spread import NO_SPREAD, Spread
 from plimsoll.rebalance.signals.forecast import Point
 from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet
 from plimsoll.rebalance.signals.traffic import ENOUGH_FINISHED, LENGTHS_SECONDS, Lengths, Traffic
@@ -112,6 +113,7 @@ class Learned:
         output_tokens: the mean length of an answer; None: too few were seen. It does not depend on the pool.
         others: the slownesses of pools that were left, by name. Without them, a place that proved too slow would look
             as good as the performance model says.
+        spread: the promised percentile over the mean. It does not depend on the pool.
     """
 
     pool: str
@@ -120,6 +122,7 @@ class Learned:
     most_work: float | None = None
     output_tokens: float | None = None
     others: tuple[tuple[str, float], ...] = ()
+    spread: Spread = NO_SPREAD
 
     def is_like(self, other: Learned) -> bool:
         """Whether the difference is too small to write it: 10 % of each figure; a new length of answers is written."""
@@ -128,9 +131,13 @@ class Learned:
             (self.slowness, other.slowness),
             (self.startup_seconds or 0.0, other.startup_seconds or 0.0),
             (self.most_work or 0.0, other.most_work or 0.0),
+            (self.spread.first_token or 0.0, other.spread.first_token or 0.0),
+            (self.spread.token or 0.0, other.spread.token or 0.0),
             *((slow[pool], known[pool]) for pool in slow.keys() & known.keys()),
         )
-        same = (self.pool, self.output_tokens, slow.keys()) == (other.pool, other.output_tokens, known.keys())
+        ours, theirs = (self.pool, self.output_tokens), (other.pool, other.output_tokens)
+        kinds = (slow.keys(), self.spread.percentile), (known.keys(), other.spread.percentile)
+        same = ours == theirs and kinds[0] == kinds[1]
         return same and all(abs(ours - theirs) <= UNIMPORTANT * theirs for ours, theirs in pairs)
 
 
@@ -150,6 +157,7 @@ class LoopMemory(Learned):
         quiet_at: the last turn that knew this.
         suspects: the replicas that are slow or silent, the oldest first.
         speed_agreed: whether a token's time once was about as this process had learned it.
+        spread_at: when the spread was last measured, POSIX seconds.
     """
 
     pool: str = ""
@@ -164,18 +172,19 @@ class LoopMemory(Learned):
     quiet_at: float = 0.0
     suspects: tuple[Suspect, ...] = ()
     speed_agreed: bool = False
+    spread_at: float = 0.0
 
     @staticmethod
     def of(learned: Learned) -> LoopMemory:
         """Return the memory of a new process."""
         figures = learned.slowness, learned.startup_seconds, learned.most_work, learned.output_tokens
-        return LoopMemory(learned.pool, *figures, learned.others[-MOST_OTHERS:])
+        return LoopMemory(learned.pool, *figures, learned.others[-MOST_OTHERS:], learned.spread)
 
     @property
     def learned(self) -> Learned:
         """The part that survives a restart. A slowness of exactly 1 was never measured."""
         figures = self.slowness, self.startup_seconds, self.most_work, self.output_tokens
-        return Learned(self.pool, *figures, tuple(each for each in self.others if each[1] != 1))
+        return Learned(self.pool, *figures, tuple(each for each in self.others if each[1] != 1), self.spread)
 
     def about(self, pool: str) -> LoopMemory:
         """Return the memory for a pool. Other replicas are another kind: of them, at most the slowness is known.
@@ -187,7 +196,7 @@ class LoopMemory(Learned):
         known = {name: slowness for name, slowness in self.others if name != self.pool} | {self.pool: self.slowness}
         others = tuple((name, slowness) for name, slowness in known.items() if name not in ("", pool))[-MOST_OTHERS:]
         known_here = LoopMemory(pool=pool, slowness=known.get(pool, 1.0), others=others, suspects=self.suspects)
-        return replace(known_here, output_tokens=self.output_tokens)
+        return replace(known_here, output_tokens=self.output_tokens, spread=self.spread)
 
     def slowness_at(self, pool: str) -> float:
         """Return the slowness to expect of a pool: the one learned there, else this one if it is above 1."""
@@ -214,6 +223,19 @@ class LoopMemory(Learned):
         if seconds is None or seconds <= (self.startup_seconds or 0.0):
             return self
         return replace(self, startup_seconds=seconds)
+
+    def with_spread(self, traffic: Traffic, percentile: int | None, now: float) -> LoopMemory:
+        """Return the memory with the promised percentile over the mean, once for each new window without a queue.
+
+        Of another percentile than the one that was promised before, nothing is known.
+        """
+        spread = self.spread.about(percentile)
+        is_new = now - self.spread_at >= traffic.recent.seconds
+        if percentile is None or not is_new or not traffic.waiting < traffic.pods <= traffic.running:
+            return self if spread == self.spread else replace(self, spread=spread)
+        usual = 1 / FIRST_TOKEN_SHARE, 1 / TOKEN_SHARE
+        spread = spread.learned(traffic.ttft_percentile, traffic.token_percentile, usual, LEARNED_SHARE)
+        return replace(self, spread=spread, spread_at=now)
 
     def with_speed(self, traffic: Traffic, replica: ReplicaModel, now: float) -> LoopMemory:
         """Return the memory with the measured time per token compared with the model's, once for each new window.

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.rebalance.state.allowance import Opening
 from plimsoll.rebalance.state.decisions import LoopDecision, Move
+
+READY_EARLY_SECONDS = 60.0
+"""How much earlier than by the start-up alone the replicas of a schedule are started: a pass is made once a minute at
+least, and the start-up counts from the binding of a pod."""
 
 
 class Mode(StrEnum):
@@ -15,6 +21,18 @@ class Mode(StrEnum):
     OFF = "Off"
     RECOMMEND = "Recommend"
     AUTO = "Auto"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledMinimum:
+    """Replicas that must be ready while ``opening`` is open; else from its time on."""
+
+    replicas: int
+    opening: Opening
+
+    def is_due(self, now: float, startup_seconds: float) -> bool:
+        """Whether it counts, or comes before a replica that is started a little later would be ready."""
+        return self.opening.is_open or self.opening.opens_at - now <= startup_seconds + READY_EARLY_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +58,7 @@ class RebalancePolicy:
         wakes: whether a request that waits at the gateway starts a replica when none runs.
         scales: whether the loop decides the number of replicas. Otherwise another controller does.
         contested: whether others keep changing the number of replicas although the loop decides it.
+        scheduled: the entry of the schedule that ``min_replicas`` comes from; None: no entry asks for more.
     """
 
     mode: Mode = Mode.RECOMMEND
@@ -54,6 +73,7 @@ class RebalancePolicy:
     wakes: bool = False
     scales: bool = True
     contested: bool = False
+    scheduled: ScheduledMinimum | None = None
 
     def __post_init__(self) -> None:
         """Refuse bounds that contradict another or themselves.
@@ -67,6 +87,22 @@ class RebalancePolicy:
         _at_least("reversalsPerHour", self.reversals_per_hour, 0)
         _at_least("windowSeconds", self.window_seconds, 1)
         _at_least("cooldownSeconds", self.cooldown_seconds, 0)
+
+    def with_schedule(self, entries: Iterable[ScheduledMinimum], now: float, startup_seconds: float) -> RebalancePolicy:
+        """Return the policy with the largest minimum of the schedule that counts now or is started now.
+
+        It never exceeds the maximum. Nothing changes if another controller decides the number.
+        """
+        due = (each for each in entries if each.is_due(now, startup_seconds))
+        largest = max(due, key=lambda each: (each.replicas, each.opening.is_open), default=None)
+        if largest is None or not self.scales or min(largest.replicas, self.max_replicas) <= self.min_replicas:
+            return self
+        return replace(self, min_replicas=min(largest.replicas, self.max_replicas), scheduled=largest)
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether the user lets the loop take the last replica away, at times that no schedule claims."""
+        return self.idle_seconds is not None
 
     def carries_out(self, decision: LoopDecision) -> bool:
         """Whether a change with a destination is carried out without an approval."""
