@@ -46,9 +46,7 @@ def on_h100(wanted: Request | None = None, **figures: Any) -> Option:
 
 
 @pytest.mark.parametrize(("more", "is_too_large"), [(0, False), (1, True)])
-def test_a_card_with_more_than_eight_times_the_memory_of_its_load_is_too_large(
-    more: int, *, is_too_large: bool
-) -> None:
+def test_a_card_with_over_eight_times_the_memory_of_its_load_is_too_large(more: int, *, is_too_large: bool) -> None:
     choice = on_h100()
     wide = replace(choice.gpu, usable_bytes=8 * choice.estimate.expected_bytes + more)
     said = choice_warnings(request(), replace(choice, gpu=wide))
