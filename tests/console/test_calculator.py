@@ -33,6 +33,8 @@ from tests.support.proposals import read_html
 from tests.support.tables import every_case
 from tests.support.toy_engine import ABACUS
 
+pytestmark = pytest.mark.lengthy
+
 MODEL = "Qwen/Qwen3-8B"
 GPU = "h100-sxm-80gb"
 SHAPES = ("deepseek-ai/DeepSeek-V3", "openai/gpt-oss-20b", "Qwen/Qwen2.5-VL-7B-Instruct")

@@ -9,6 +9,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.proposals import Proposal, ProposalReason
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -19,7 +21,7 @@ from plimsoll.placement.proposing.defragmentation import defragmentation
 from plimsoll.placement.proposing.preemption import Waiting
 from plimsoll.placement.proposing.running import Running
 from tests.placement.test_preemption import runs, waiting
-from tests.support.planning import H100, fleet, node, request
+from tests.support.planning import A100, H100, fleet, node, request
 from tests.support.tables import every_case
 
 LEAST_SECONDS = 180
@@ -66,6 +68,16 @@ def test_of_equal_moves_the_cheaper_one_is_proposed() -> None:
     where = fleet(node("a", H100, 8, held=1), node("b", H100, 8, held=1))
     running = [replace(runs("slow", "a", "3"), startup_seconds=900.0), runs("quick", "b", "3")]
     assert moves(proposed(waiting(where, gpus=8), running, where)) == {"quick": ("b", "a")}
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_of_equal_moves_those_for_the_cheaper_gpus_are_proposed_in_whatever_order_they_are_tried(turn: int) -> None:
+    kinds = (H100, A100)
+    where = fleet(*(node(f"{kind}-{index}", kind, 8, held=1) for kind in kinds for index in (1, 2)))
+    running = [runs(f"on-{kind}-{index}", f"{kind}-{index}", "3", kind=kind) for kind in kinds for index in (1, 2)]
+    wants = waiting(where, gpus=8, allow=kinds)
+    found = proposed(replace(wants, options=wants.options[::turn]), running, where)
+    assert [share.target.gpu_type for share in found.after] == [A100]
 
 
 def test_pods_of_others_stay_so_that_their_node_is_no_way_out() -> None:

@@ -11,7 +11,8 @@ from plimsoll.domain.decisions.outcomes import Fit, Option, Split
 from plimsoll.domain.models.model import Evidence, ModelFacts
 from plimsoll.domain.requests.serving import ObservedCapacity, Overrides, Request
 from plimsoll.domain.units import GIB
-from plimsoll.placement.places.warnings import choice_warnings, model_warnings, warnings_for
+from plimsoll.placement.demands.pools import SeenAnswers
+from plimsoll.placement.places.warnings import choice_warnings, model_warnings, slow_warnings, warnings_for
 from tests.support.planning import H100, L4, fleet, node, placed, request
 
 
@@ -42,6 +43,26 @@ def on_h100(wanted: Request | None = None, **figures: Any) -> Option:
     """A choice of one H100, with other figures in its estimate."""
     choice = placed(wanted or request(), fleet(node("h", H100))).choice
     return replace(choice, estimate=replace(choice.estimate, **figures))
+
+
+@pytest.mark.parametrize(("more", "is_too_large"), [(0, False), (1, True)])
+def test_a_card_with_over_eight_times_the_memory_of_its_load_is_too_large(more: int, *, is_too_large: bool) -> None:
+    choice = on_h100()
+    wide = replace(choice.gpu, usable_bytes=8 * choice.estimate.expected_bytes + more)
+    said = choice_warnings(request(), replace(choice, gpu=wide))
+    assert any("Smaller cards or slices of a card (MIG) would do." in each for each in said) is is_too_large
+
+
+@pytest.mark.parametrize(("slowness", "said"), [(2.4, ""), (2.41, "A token takes its engines 241 %"), (0.5, "")])
+def test_engines_are_slow_beyond_the_upper_edge_of_the_band_with_what_was_measured(slowness: float, said: str) -> None:
+    """A band up to 0.08 s around 0.05 s, of a time that has 1.5 in it by measurements already, ends at 2.4."""
+    choice = on_h100()
+    assert choice.performance is not None
+    found = replace(choice.performance, tpot_seconds=0.05, tpot_band=(0.04, 0.08), measured=1.5)
+    slow = slow_warnings(replace(choice, performance=found), SeenAnswers(100.0, "h100-sxm-80gb-tp1", slowness))
+    assert (bool(slow), all(each.startswith(said) for each in slow)) == (bool(said), True)
+    assert [each for each in slow if "the error band ends at 240 %" not in each] == []
+    assert slow_warnings(replace(choice, performance=found), SeenAnswers(100.0, "l4-24gb-tp1", slowness)) == ()
 
 
 def probable(needed: int) -> Option:

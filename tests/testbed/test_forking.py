@@ -15,6 +15,8 @@ from testbed.forking import ForkedProcess, ForkServer
 from testbed.waiting import wait_until
 from tests.testbed.test_processes import is_alive
 
+pytestmark = pytest.mark.lengthy
+
 OURS = [sys.executable, "-m", "plimsoll"]
 WAITING = """\
 import os, threading
