@@ -89,6 +89,10 @@ class Engine:
         """The same engine when these requests come to it from now on."""
         return replace(self._with_queue(self.queue), stream=stream)
 
+    def slowed(self, factor: float) -> Engine:
+        """The same engine whose requests take so many times as long, if they come in a stream."""
+        return self if self.stream is None else replace(self, stream=self.stream.slowed(factor))
+
     def with_crowd(self, held_tokens: float, running: int, waiting: int) -> Engine:
         """The same engine with these requests and no others."""
         usage, queue = held_tokens / self.capacity_tokens, self.queue.given_up()

@@ -35,6 +35,11 @@ class Stream:
         """The part of each of so many engines."""
         return replace(self, rate=self.rate / count)
 
+    def slowed(self, factor: float) -> Stream:
+        """The same requests at an engine that takes so many times as long."""
+        first, each = factor * self.first_token_seconds, factor * self.token_seconds
+        return replace(self, first_token_seconds=first, token_seconds=each)
+
     @property
     def seconds(self) -> float:
         """The time of a request in the batch."""

@@ -54,6 +54,7 @@ class Engines:
         self._engines: dict[str, dict[str, Engine]] = {}
         self._demands: dict[str, Demand] = {}
         self._dropped: set[str] = set()
+        self._slower: dict[str, float] = {}
         self._fault = Fault.NONE
         self._healed = threading.Event()
         self._moved = time.monotonic()
@@ -185,6 +186,12 @@ class Engines:
         with self._lock:
             self._dropped.add(pod)
 
+    def slow_down(self, pod: str, factor: float) -> None:
+        """Let every token of one pod (by name) take so many times as long from now on, in streams of requests."""
+        with self._lock:
+            self._advance()
+            self._slower[pod] = factor
+
     def _set_fault(self, fault: Fault) -> None:
         with self._lock:
             self._fault = fault
@@ -221,7 +228,8 @@ class Engines:
 
     def _playing(self, key: str) -> list[Engine]:
         engines = self._engines[key]
-        return spread((engines[name] for name in sorted(engines)), self._demands.get(key, Demand()))
+        found = spread((engines[name] for name in sorted(engines)), self._demands.get(key, Demand()))
+        return [each.slowed(self._slower[each.pod]) if each.pod in self._slower else each for each in found]
 
     def _advance(self) -> None:
         """Let counters catch up with the clock; called with the lock held."""

@@ -13,7 +13,14 @@ import pytest
 from plimsoll.adapters.prometheus import prometheus
 from plimsoll.adapters.prometheus.access import LABEL_PAIRS, LabelPair
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
-from plimsoll.adapters.prometheus.questions import GPU_MEMORY, TENSOR_CORES
+from plimsoll.adapters.prometheus.questions import (
+    CLOCK_REASONS,
+    ECC_ERRORS,
+    GPU_MEMORY,
+    GPU_NAMES,
+    TENSOR_CORES,
+    XID_ERRORS,
+)
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.metrics import GpuActivity
 from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving, success
@@ -54,7 +61,7 @@ def test_both_shares_of_all_objects_are_read_together_whatever_the_exporter_is(p
     assert chat.memory == pytest.approx((0.82 + 0.4) / 2)
     assert (chat.tensor_cores, code) == (0.13, GpuActivity(memory=0.1))
     assert len(queries) == 1 + LABEL_PAIRS.index(pair)
-    assert queries[0] == f'{{__name__=~"{GPU_MEMORY}|{TENSOR_CORES}",namespace=~"other|team",pod=~"p|q"}}[90s]'
+    assert queries[0] == f'{{__name__=~"{"|".join(GPU_NAMES)}",namespace=~"other|team",pod=~"p|q"}}[90s]'
 
 
 @every_case(
@@ -75,6 +82,24 @@ def test_both_shares_of_all_objects_are_read_together_whatever_the_exporter_is(p
 )
 def test_a_value_that_cannot_be_is_left_out(series: list[Any], found: GpuActivity | None) -> None:
     assert asked(answering(*series), chat=("p",))[0] == found
+
+
+@every_case(
+    ("series", "words"),
+    [
+        ([gpu(XID_ERRORS, "79")], "XID 79"),
+        ([gpu(XID_ERRORS, "79", "0")], ""),
+        ([gpu(ECC_ERRORS, "2"), gpu(XID_ERRORS, "48")], "XID 48, double-bit ECC errors: 2"),
+        ([gpu(CLOCK_REASONS[0], "72")], "throttling: far too hot, throttling: hardware slowdown"),
+        ([gpu(CLOCK_REASONS[1], "32")], "throttling: too hot"),
+        ([gpu(CLOCK_REASONS[0], "5")], ""),
+        ([gpu(XID_ERRORS, "NaN"), gpu(ECC_ERRORS, "-1"), gpu(CLOCK_REASONS[0], "1e300")], ""),
+    ],
+    ids=["an error", "none any more", "two kinds", "clocks", "an earlier release", "an idle one", "no numbers"],
+)
+def test_what_gpus_report_of_themselves_is_said_of_their_pod(series: list[Any], words: str) -> None:
+    found, _, _ = asked(answering(*series, gpu(XID_ERRORS, "0", pod="q")), chat=("p", "q"))
+    assert (() if found is None else found.faults) == ((("p", words),) if words else ())
 
 
 @pytest.mark.parametrize("result", [None, {}, "x", 5, [NOW, "1"]])

@@ -15,7 +15,15 @@ from plimsoll.domain.public_words import ConditionReason, EventReason
 from plimsoll.placement.demands.pools import Decision, Pool
 from plimsoll.placement.explain import estimate_sentence
 from plimsoll.placement.plan import plan
-from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
+from plimsoll.rebalance.state.decisions import (
+    AddReplica,
+    DecisionReason,
+    LoopDecision,
+    Move,
+    RemoveReplica,
+    ReplaceReplica,
+    Retune,
+)
 from plimsoll.status.report import DeploymentProblem, Report
 from tests.support.bodies import inference_deployment_body
 from tests.support.outcomes import deployment_of, desired_of, outcome_of
@@ -107,13 +115,21 @@ def test_only_a_problem_that_does_not_end_by_itself_is_an_event(permanent: bool)
     assert notes_of(case) == (said if permanent else [])
 
 
-@pytest.mark.parametrize("change", [AddReplica, RemoveReplica, Retune, Move])
+@pytest.mark.parametrize("change", [AddReplica, RemoveReplica, Retune, Move, ReplaceReplica])
 def test_a_change_of_the_live_loop_is_an_event_of_its_own_with_its_sentence(change: type[AddReplica]) -> None:
     decision: LoopDecision = change(DecisionReason.SUSTAINED_QUEUE)
     runs = (pool(H100, replicas=2),)
     standing = SimpleNamespace(last_change="03:00: one replica more")
-    acted = cast("LoopTurn", SimpleNamespace(acted=True, decision=decision, standing=standing))
+    acted = cast("LoopTurn", SimpleNamespace(acted=True, decision=decision, standing=standing, given_up=""))
     [note] = notes_of(case_of(PLACED, pools=runs, turn=acted))
     assert (note.reason, note.message) == (f"Rebalanced{change.__name__}", "03:00: one replica more")
-    offered = cast("LoopTurn", SimpleNamespace(acted=False, decision=decision, standing=standing))
+    offered = cast("LoopTurn", SimpleNamespace(acted=False, decision=decision, standing=standing, given_up=""))
     assert notes_of(case_of(PLACED, pools=runs, turn=offered)) == []
+
+
+def test_a_replacement_that_is_given_up_is_an_event_with_its_cause() -> None:
+    ended = cast(
+        "LoopTurn", SimpleNamespace(acted=False, given_up="Pod a is not replaced: it is like the others again.")
+    )
+    [note] = notes_of(case_of(PLACED, pools=(pool(H100, replicas=2),), turn=ended))
+    assert (note.reason, note.message) == (EventReason.REPLACEMENT_ENDED, ended.given_up)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import EVENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app.watch.store import key_of
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -89,11 +90,11 @@ class Theatre:
         await operator.start()
         return Play(api, engines, operator)
 
-    async def prepared(self, **rebalancing: Any) -> Play:
+    async def prepared(self, nodes: int = 3, **rebalancing: Any) -> Play:
         """Return a play in which everything serves."""
         play = await self.open(ApiInMemory(self.clock))
         for key in (HURT, NEIGHBOUR):
-            for number in range(3):
+            for number in range(nodes):
                 play.api.put(gpu_node(f"{key.name}-{number}", "L4", 1, labels={"bench": key.name}))
             spec = engine_spec(key.name, AUTO | rebalancing, replicas=REPLICAS)
             play.api.put(inference_deployment(key.name, key.namespace, **spec))
@@ -144,9 +145,8 @@ async def test_a_silent_replica_goes_after_a_new_one_serves_on_another_node(thea
     assert [each["kind"] for each in play.status()["rebalancing"]["changes"]] == ["Replace"]
     assert play.nodes_of(NEIGHBOUR) == neighbour
     assert [write for write in writes_of(play, began) if "neighbour" in write[2]] == []
-    notes = [str(body["note"]) for body in play.api.all(EVENTS) if body["reason"] == "RebalancedReplaceReplica"]
-    assert len(notes) == 1
-    assert f"on node {node}" in notes[0]
+    [note] = _notes(play, "RebalancedReplaceReplica")
+    assert f"on node {node}" in note
 
 
 @pytest.mark.parametrize("how", [Trouble.KILLED_BEFORE, Trouble.KILLED_AFTER], ids=["before", "after"])
@@ -179,11 +179,49 @@ async def test_a_new_replica_that_is_silent_as_well_goes_and_the_old_one_stays(t
     await play.go_on_until(lambda: play.nodes_of(HURT).keys() == before)
     assert play.evicted() == []
     assert [each["kind"] for each in play.status()["rebalancing"]["changes"]] == ["Replace", "RollBack"]
-    notes = [str(body["note"]) for body in play.api.all(EVENTS) if body["reason"] == "ReplacementEnded"]
-    assert notes == [f"Pod {old} is not replaced: the new replica is no better, so it is not the node."]
+    assert _notes(play, "ReplacementEnded") == [
+        f"Pod {old} is not replaced: the new replica is no better, so it is not the node."
+    ]
 
 
-async def test_it_is_only_recommended_in_that_mode_and_waits_without_another_node(theatre: Theatre) -> None:
+async def test_without_another_node_it_waits_for_one_and_nothing_ends(theatre: Theatre) -> None:
+    play = await theatre.prepared(nodes=REPLICAS)
+    before = play.nodes_of(HURT)
+    play.engines.drop(min(before))
+    await play.go_on_until(lambda: play.status()["rebalancing"].get("reason") == "NoPlaceFound")
+    for _ in range(5):
+        await play.operator.go_on()
+    assert play.nodes_of(HURT) == before
+    node = gpu_node("hurt-late", "L4", 1, labels={"bench": "hurt"})
+    play.api.put(node)
+    await play.go_on_until(lambda: play.is_over(min(before), before[min(before)]))
+
+
+async def test_an_eviction_that_is_refused_stops_nothing_and_is_said(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = await theatre.prepared()
+    old, node = min(play.nodes_of(HURT).items())
+    with monkeypatch.context() as forbids:
+        forbids.setattr(play.api, "evict", partial(_refuse, 403))
+        play.engines.drop(old)
+        await play.go_on_until(lambda: bool(_notes(play, "ReplacementEnded")))
+        for _ in range(5):
+            await play.operator.go_on()
+        assert "What helps: allow the operator to create pods/eviction" in _notes(play, "ReplacementEnded")[0]
+        assert len(play.nodes_of(HURT)) == REPLICAS + 1
+    await play.go_on_until(lambda: play.is_over(old, node))
+
+
+def _refuse(status: int, *_: object) -> None:
+    raise ClusterRefused("evict pod", status, "forbidden")
+
+
+def _notes(play: Play, reason: str) -> list[str]:
+    return [str(body["note"]) for body in play.api.all(EVENTS) if body["reason"] == reason]
+
+
+async def test_in_recommend_mode_it_is_only_proposed(theatre: Theatre) -> None:
     play = await theatre.prepared(mode="Recommend")
     old, node = min(play.nodes_of(HURT).items())
     play.engines.drop(old)

@@ -16,6 +16,7 @@ from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind, diagnose
 from plimsoll.rebalance.diagnosis.judging import Judged, judged
 from plimsoll.rebalance.diagnosis.replicas import SILENT_SECONDS, SLOW_SECONDS
 from plimsoll.rebalance.law.capacity import times_of
+from plimsoll.rebalance.signals.metrics import GpuActivity
 from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.decisions import (
     AddReplica,
@@ -102,6 +103,8 @@ def test_a_slow_replica_is_named_with_its_evidence_and_replaced_on_another_node(
     assert "pod p0 is slow on node node-0: a token takes" in sentence(made.decision).lower()
     assert made.answer is not None
     assert made.answer.tenant.request.replicas == 4, "there are no more replicas afterwards"
+    hot = replace(where, load=replace(where.load, gpus=GpuActivity(faults=(("p0", "XID 79"),))))
+    assert "(250 %), for 600 s, and its GPUs report XID 79." in sentence(_made(hot).decision)
 
 
 @given(st.sampled_from(ROUTERS), st.integers(4, 28), st.integers(3, 8), st.floats(1.8, 12.0))

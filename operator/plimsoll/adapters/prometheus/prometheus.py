@@ -40,8 +40,7 @@ from plimsoll.adapters.prometheus.bounded_session import (
 )
 from plimsoll.adapters.prometheus.engine_series import Series, bucket_names, parse_series, pod_signals
 from plimsoll.adapters.prometheus.questions import (
-    GPU_MEMORY,
-    TENSOR_CORES,
+    GPU_NAMES,
     USUAL_METRICS,
     WINDOW_SECONDS,
     GatewayMetrics,
@@ -231,7 +230,7 @@ class PrometheusSignals:
             return dict.fromkeys(asked)
         found = self._find(client, GPU_KIND, [pod for some in asked.values() for pod in some], when)
         return {
-            key: activity_of([one for pod in some if pod in found for one in found[pod].series])
+            key: activity_of({pod.name: found[pod].series for pod in some if pod in found})
             for key, some in asked.items()
         }
 
@@ -453,7 +452,7 @@ class PrometheusSignals:
             return found
 
 
-GPU_KIND = _Kind((GPU_MEMORY, TENSOR_CORES), others=True)
+GPU_KIND = _Kind(GPU_NAMES, others=True)
 
 
 class _When(NamedTuple):

@@ -19,8 +19,9 @@ profiling, such as GeForce, do not have them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
@@ -193,12 +194,52 @@ GPU_MEMORY = "DCGM_FI_PROF_DRAM_ACTIVE"
 TENSOR_CORES = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"
 
 
-def activity_of(series: Sequence[Series]) -> GpuActivity | None:
-    """Return the means of the newest shares of all GPUs. None if there is no figure that can be."""
-    shares: dict[str, list[float]] = {GPU_MEMORY: [], TENSOR_CORES: []}
-    for each in series:
-        newest = each.points[max(each.points)]
-        if is_share(newest):
-            shares[each.name].append(newest)
+XID_ERRORS = "DCGM_FI_DEV_XID_ERRORS"
+"""The number of the last XID error of a GPU; 0 if there was none."""
+ECC_ERRORS = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"
+"""Double-bit ECC errors since the driver was loaded."""
+CLOCK_REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS")
+"""Why clocks are lowered, as bits; the second is the name of earlier releases.
+
+Source: https://docs.nvidia.com/datacenter/dcgm/latest/dcgm-api/dcgm-api-field-ids.html
+"""
+
+GPU_NAMES = (GPU_MEMORY, TENSOR_CORES, XID_ERRORS, ECC_ERRORS, *CLOCK_REASONS)
+
+_THROTTLED = {0x08: "hardware slowdown", 0x20: "too hot", 0x40: "far too hot", 0x80: "power brake"}
+"""The bits that no usual load sets, ``nvmlClocksEventReasons`` of NVML. Idle, chosen clocks and the power limit are."""
+
+_SHARES = (GPU_MEMORY, TENSOR_CORES)
+
+
+def activity_of(series: Mapping[str, Sequence[Series]]) -> GpuActivity | None:
+    """Return the means of the newest shares of all GPUs, and what those of each pod report of themselves.
+
+    None if there is no figure that can be. ``series`` are those of each pod.
+    """
+    shares: dict[str, list[float]] = {name: [] for name in _SHARES}
+    newest = {pod: [(each.name, each.points[max(each.points)]) for each in some] for pod, some in series.items()}
+    for name, value in chain.from_iterable(newest.values()):
+        if name in shares and is_share(value):
+            shares[name].append(value)
     memory, cores = (fmean(found) if found else None for found in shares.values())
-    return None if memory is None and cores is None else GpuActivity(memory, cores)
+    faults = tuple((pod, words) for pod, some in sorted(newest.items()) if (words := _faults(some)))
+    return GpuActivity(memory, cores, faults) if faults or not (memory is None and cores is None) else None
+
+
+def _faults(newest: Iterable[tuple[str, float]]) -> str:
+    found: list[str] = []
+    for name, value in newest:
+        if not 0 < value <= _LARGEST_FAULT:
+            continue
+        if name == XID_ERRORS:
+            found.append(f"XID {value:.0f}")
+        elif name == ECC_ERRORS:
+            found.append(f"double-bit ECC errors: {value:.0f}")
+        elif name in CLOCK_REASONS:
+            found += [f"throttling: {words}" for bit, words in _THROTTLED.items() if int(value) & bit]
+    return ", ".join(sorted(set(found)))
+
+
+_LARGEST_FAULT = 2**31
+"""No number of errors, and no set of bits, is larger."""

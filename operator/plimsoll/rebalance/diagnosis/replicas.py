@@ -229,7 +229,15 @@ def suspect_numbers(suspect: Suspect, situation: Situation) -> Numbers:
     """Return what proves that a replica is slow or silent, for people."""
     node = situation.placement.node_of(suspect.pod)
     where: Numbers = (("node", node),) if node else ()
-    figures: Numbers = (("pod", suspect.pod), *where, ("seconds", round(situation.now - suspect.since)))
+    gpus = situation.load.gpus
+    faults = "" if gpus is None else dict(gpus.faults).get(suspect.pod, "")
+    seconds = round(situation.now - suspect.since)
+    figures: Numbers = (
+        ("pod", suspect.pod),
+        *where,
+        ("seconds", seconds),
+        *((("fault", faults),) if faults else ()),
+    )
     if suspect.reason is DecisionReason.REPLICA_SILENT:
         return figures
     return (

@@ -119,10 +119,12 @@ class GpuActivity:
     """How busy GPUs are, 0 to 1, as means over GPUs. None: not known. Figures for people, which decide nothing.
 
     ``memory`` is the share of the time in which their memory moves data, ``tensor_cores`` that in which these work.
+    ``faults`` are what the GPUs of a pod report of themselves, in words, by the pod's name.
     """
 
     memory: float | None = None
     tensor_cores: float | None = None
+    faults: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
