@@ -34,7 +34,7 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 ##@ Test it
 test: ## everything but the real engine: first what is quick (three minutes), then cluster and browser, and meanwhile what is lengthy
 	$(MAKE) --no-print-directory test-unit
-	$(MAKE) --no-print-directory -j2 test-apart test-lengthy
+	$(MAKE) --no-print-directory -j3 test-apart test-lengthy $(NEXT)
 
 test-unit: $(READY) ## the quick part: no cluster, no Helm, no engine, no browser
 	$(PYTEST) -m "$(FAST) and not lengthy" $(AT_ONCE) $(ARGS)
