@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.api.v1alpha1.status import ChangeStatus, LearnedStatus, RebalancingStatus, RejectedProposalStatus
+from plimsoll.api.v1alpha1.status import (
+    AdditionResultStatus,
+    CalledStatus,
+    ChangeStatus,
+    LearnedStatus,
+    RebalancingStatus,
+    RejectedProposalStatus,
+)
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
-from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import AdditionResult, Called, ChangeKind, ChangeRecord, Verdict
 from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
 from plimsoll.status.forms import (
     Field,
@@ -51,7 +58,34 @@ def _others(found: list[Any] | None) -> tuple[tuple[str, float], ...]:
     return tuple((each.pool, _slowness(each.token_time_percent)) for each in found or () if each.token_time_percent > 0)
 
 
-MARK = Form(ChangeRecord, ChangeStatus, at=time("at"), kind=word("kind", ChangeKind), reason=unless("reason", ""))
+CALLED = Form(
+    Called,
+    CalledStatus,
+    value=number("before", 0),
+    arrivals=number("arrivals_per_minute", 0),
+    served=number("served_per_minute", 0),
+)
+
+RESULT = Form(
+    AdditionResult,
+    AdditionResultStatus,
+    verdict=word("verdict", Verdict),
+    at=time("at"),
+    in_a_row=number("in_a_row", 0, MOST_REPLICAS, absent=0),
+    value=number("after", 0),
+    words=unless("message", ""),
+)
+
+MARK = Form(
+    ChangeRecord,
+    ChangeStatus,
+    at=time("at"),
+    kind=word("kind", ChangeKind),
+    reason=unless("reason", ""),
+    added=number("added", 0, MOST_REPLICAS, absent=0),
+    called=part("called_by", CALLED),
+    result=part("result", RESULT),
+)
 
 LEARNED = Form(
     Learned,

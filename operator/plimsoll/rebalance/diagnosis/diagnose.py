@@ -20,6 +20,7 @@ from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState, gpu_numbers
 from plimsoll.rebalance.signals.traffic import Traffic
+from plimsoll.rebalance.state.additions import brake_of, replicas_without
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
@@ -62,6 +63,8 @@ class DiagnosisKind(StrEnum):
     """The measured times miss the promise, and more replicas of this kind would not help."""
     IDLE = "Idle"
     """Fewer replicas have been enough for a while."""
+    ADDITIONS_IN_VAIN = "AdditionsInVain"
+    """What was added last does not serve, or changes nothing in what called for it."""
     OUTGROWN = "Outgrown"
     """The GPU type and split give less memory than the declared load needs."""
     TOO_SLOW = "TooSlow"
@@ -138,6 +141,7 @@ def diagnose(situation: Situation, judged: Judged) -> Diagnosis:
     return (
         _at_zero(situation)
         or _by_bounds(situation.placement, situation.policy)
+        or _by_additions(situation)
         or _by_place(situation, judged)
         or diagnose_load(situation, judged)
     )
@@ -188,6 +192,14 @@ def _by_bounds(placement: PlacementState, policy: RebalancePolicy) -> Diagnosis 
         kind, reason = DiagnosisKind.TOO_MANY_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS
         return Diagnosis(kind, reason, bounds, policy.max_replicas)
     return None
+
+
+def _by_additions(situation: Situation) -> Diagnosis | None:
+    """Find whether the last additions were in vain, and are to be taken back. Those without service need no metrics."""
+    brake, replicas = brake_of(situation.history), replicas_without(situation)
+    if brake is None or replicas >= situation.placement.replicas:
+        return None
+    return Diagnosis(DiagnosisKind.ADDITIONS_IN_VAIN, brake.reason, (*brake.numbers, ("next_try", "")), replicas)
 
 
 def _by_capacity(need: DeclaredNeed, load: LoadSummary) -> Diagnosis | None:

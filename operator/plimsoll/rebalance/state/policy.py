@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 
 from plimsoll.domain.errors import InvalidInput
@@ -40,6 +41,8 @@ class RebalancePolicy:
         wakes: whether a request that waits at the gateway starts a replica when none runs.
         scales: whether the loop decides the number of replicas. Otherwise another controller does.
         contested: whether others keep changing the number of replicas although the loop decides it.
+        additions_per_hour: most replicas that are added in any 60 minutes, but up to ``min_replicas``; None: no bound.
+        dollars_per_hour: the bill of all replicas in US dollars an hour that no change may exceed; None: no bound.
     """
 
     mode: Mode = Mode.RECOMMEND
@@ -54,6 +57,8 @@ class RebalancePolicy:
     wakes: bool = False
     scales: bool = True
     contested: bool = False
+    additions_per_hour: int | None = None
+    dollars_per_hour: Decimal | None = None
 
     def __post_init__(self) -> None:
         """Refuse bounds that contradict another or themselves.
@@ -67,6 +72,8 @@ class RebalancePolicy:
         _at_least("reversalsPerHour", self.reversals_per_hour, 0)
         _at_least("windowSeconds", self.window_seconds, 1)
         _at_least("cooldownSeconds", self.cooldown_seconds, 0)
+        if self.additions_per_hour is not None:
+            _at_least("limits.additionsPerHour", self.additions_per_hour, 1)
 
     def carries_out(self, decision: LoopDecision) -> bool:
         """Whether a change with a destination is carried out without an approval."""

@@ -54,6 +54,18 @@ class Engines:
 
 
 @dataclass(frozen=True, slots=True)
+class Newcomer:
+    """A pod that does not serve yet, since when it has a node or found none (POSIX seconds), and what is said of it.
+
+    ``is_failing``: its containers cannot run, or end again and again.
+    """
+
+    since: float
+    words: str = ""
+    is_failing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementState(Engines):
     """The current placement.
 
@@ -68,6 +80,8 @@ class PlacementState(Engines):
         new_replicas: those of ``replicas`` that the plan has just placed or has no place for.
         has_states: the model keeps a recurrent state in the KV cache.
         updating: replicas with older settings are replaced one after another, so there is one more than wanted.
+        newcomers: the pods that do not serve yet, without those that wait for a queue.
+        latest_start: POSIX seconds since when the newest of the ready pods has a node; None: unknown.
     """
 
     replicas: int
@@ -80,6 +94,8 @@ class PlacementState(Engines):
     new_replicas: int = 0
     updating: bool = False
     has_states: bool = False
+    newcomers: tuple[Newcomer, ...] = ()
+    latest_start: float | None = None
 
     @property
     def numbers(self) -> Numbers:
