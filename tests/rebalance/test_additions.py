@@ -47,10 +47,11 @@ class Fate:
 
     seconds: float | None = STARTUP
     words: str = ""
-    is_failing: bool = False
+    failures: int = 0
 
 
-SERVES, SILENT, FAILS = Fate(), Fate(None), Fate(None, PULL, is_failing=True)
+SERVES, SILENT, FAILS = Fate(), Fate(None), Fate(None, PULL, failures=2)
+ONCE = Fate(None, "KeyError: 'x'", failures=1)
 LOST = Fate(None, "0/3 nodes are available")
 
 
@@ -103,7 +104,7 @@ class Course:
             model=self.model,
             settled_since=max(pod.born + (pod.fate.seconds or 0) for pod in serving),
             starting_since=tuple(pod.born for pod in starting),
-            newcomers=tuple(Newcomer(pod.born, pod.fate.words, pod.fate.is_failing) for pod in starting),
+            newcomers=tuple(Newcomer(pod.born, pod.fate.words, pod.fate.failures) for pod in starting),
             latest_start=max(pod.born for pod in serving),
         )
 
@@ -159,7 +160,8 @@ def test_what_a_status_says_of_an_addition_reads_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fate", "last_taken_back"), [(FAILS, 300), (SILENT, PATIENT_SECONDS + 260), (LOST, PATIENT_SECONDS + 260)]
+    ("fate", "last_taken_back"),
+    [(FAILS, 300), (ONCE, 420), (SILENT, PATIENT_SECONDS + 260), (LOST, PATIENT_SECONDS + 260)],
 )
 def test_additions_that_never_serve_stop_after_two_and_are_taken_back_in_time(
     fate: Fate, last_taken_back: float

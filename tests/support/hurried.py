@@ -32,6 +32,8 @@ class Wait(StrEnum):
     """A pod without a new sample counts as silent after a minute."""
     SERVICE = "service"
     """A queue alone counts when all replicas have served for 45 s."""
+    PAUSE = "pause"
+    """After additions in vain the next one is tried after ten minutes."""
     REST = "rest"
     """A pass is made once a minute where nothing happens."""
     FIGURE = "figure"
@@ -49,6 +51,7 @@ SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
         Wait.DAYS: ("plimsoll.app.live.season_watch", "FILLING_SECONDS", 2.0),
         Wait.SILENCE: ("plimsoll.rebalance.signals.load", "OLDEST_SAMPLE_SECONDS", 20.0),
         Wait.SERVICE: ("plimsoll.rebalance.diagnosis.judging", "SETTLED_SECONDS", 15.0),
+        Wait.PAUSE: ("plimsoll.rebalance.state.additions", "FIRST_PAUSE_SECONDS", 60.0),
         Wait.REST: ("plimsoll.app.planner", "RESTING_SECONDS", 3.0),
         Wait.FIGURE: ("plimsoll.console.views.load.live_use", "STALE_SECONDS", 12.0),
         Wait.NEIGHBOUR: ("plimsoll.adapters.hub.circuit_breaker", "FIRST_PAUSE_SECONDS", 3.0),

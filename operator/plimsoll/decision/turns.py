@@ -362,13 +362,14 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
 
 
 def _newcomer(pod: PodFacts) -> Newcomer | None:
-    """Return a pod without service; None if it waits for a queue. A container that ended once may start yet."""
+    """Return a pod without service; None if it waits for a queue."""
     since = pod.bound_since if pod.unscheduled_since is None else pod.unscheduled_since
     if since is None or pod.is_gated:
         return None
     failure = pod.failure
     words = pod.scheduler_message if failure is None else failure.message or failure.reason.value
-    return Newcomer(since, words[:_MOST_WORDS], failure is not None and pod.restarts != 1)
+    failures = 0 if failure is None else 1 if pod.restarts == 1 else 2
+    return Newcomer(since, words[:_MOST_WORDS], failures)
 
 
 def _need_of(figures: MemoryEstimate | None) -> DeclaredNeed:

@@ -90,7 +90,7 @@ class Asking:
         before, after = bills
         if after is not None and (after <= limit or (before is not None and after <= before)):
             return None
-        figures = (("dollars", NO_BILL if after is None else format_price(after)), ("bound", format_price(limit)))
+        figures = (("dollars", NO_BILL if after is None else format_price(after)), ("bound", str(limit)))
         return Wait(DecisionReason.DOLLARS_PER_HOUR_SPENT, (("wanted", change.reason.value), *figures))
 
     def _room(self, change: Change, lacking: Answer) -> AtOthers | None:

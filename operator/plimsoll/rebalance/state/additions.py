@@ -133,7 +133,7 @@ def _serves(mark: ChangeRecord, situation: Situation) -> bool:
 def _failing(mark: ChangeRecord, situation: Situation) -> AdditionResult | None:
     """Return the verdict that nothing of an addition serves; None while a pod of it may."""
     own, longest = _own(mark, situation), situation.memory.stuck_after_seconds
-    if not own or not all(_is_over(each, longest, situation.now) for each in own):
+    if not own or not all(_is_over(each, longest, situation) for each in own):
         return None
     words = next((each.words for each in own if each.words), "")
     return AdditionResult(Verdict.DOES_NOT_SERVE, situation.now, words=words)
@@ -144,9 +144,10 @@ def _own(mark: ChangeRecord, situation: Situation) -> list[Newcomer]:
     return [each for each in situation.placement.newcomers if each.since >= mark.at - CLOCK_SECONDS]
 
 
-def _is_over(newcomer: Newcomer, longest: float, now: float) -> bool:
-    """Whether a pod has had its time: a minute if it fails, else the longest time."""
-    return now - newcomer.since > (LEAST_STUCK_SECONDS if newcomer.is_failing else longest)
+def _is_over(newcomer: Newcomer, longest: float, situation: Situation) -> bool:
+    """Whether a pod has had its time: a minute if it fails, until it is stuck if it failed once, else the longest."""
+    limits = {0: longest, 1: situation.memory.stuck_after_seconds}
+    return situation.now - newcomer.since > limits.get(newcomer.failures, LEAST_STUCK_SECONDS)
 
 
 def patience_seconds(situation: Situation) -> float:
@@ -296,7 +297,7 @@ def replicas_without(situation: Situation) -> int:
         return now
     longest, newcomers = patience_seconds(situation), situation.placement.newcomers
     is_of_pods = brake.result.verdict is Verdict.DOES_NOT_SERVE
-    if is_of_pods and not all(_is_over(each, longest, situation.now) for each in newcomers):
+    if is_of_pods and not all(_is_over(each, longest, situation) for each in newcomers):
         return now
     return _without(brake, situation)
 

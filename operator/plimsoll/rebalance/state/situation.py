@@ -57,12 +57,13 @@ class Engines:
 class Newcomer:
     """A pod that does not serve yet, since when it has a node or found none (POSIX seconds), and what is said of it.
 
-    ``is_failing``: its containers cannot run, or end again and again.
+    ``failures``: 0 if none is known, 1 if a container ended once and may start yet, 2 if one cannot run, or ended more
+    often.
     """
 
     since: float
     words: str = ""
-    is_failing: bool = False
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
