@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.planning.passes import look_up, new_passes
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.plan.rendered import Desired
@@ -153,6 +154,29 @@ async def test_a_window_that_cannot_be_read_is_named_and_what_runs_goes_on(
     assert bad.manifests == (), "nothing of it is changed"
     assert [pool.name for pool in bad.outcome.deployment.placed.pools] == ["l4-24gb-tp1"]
     assert pools(cases["honest"]) == MOVED
+
+
+# -- the deployment's own limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dollars", "replicas"), [(None, 2), ("{two}", 2), ("{one}", 1), ("0.0001", 1)])
+async def test_no_addition_costs_more_than_the_limit_and_a_neighbour_without_one_grows(
+    opened: Open, dollars: str | None, replicas: int
+) -> None:
+    there = opened(l4=8)
+    [each] = {gpu.price.usd_per_hour for gpu in load_gpu_types() if gpu.name == L4 and gpu.price is not None}
+    limits = {} if dollars is None else {"limits": {"dollarsPerHour": dollars.format(one=each, two=2 * each)}}
+    there.put("bounded", L4, rebalancing=AUTO | limits)
+    there.put("free", L4, created="04:00:00", rebalancing=AUTO)
+    await there.settle()
+    for case in there.make().values():
+        there.load(case, PRESSURE)
+    cases = there.make()
+    assert (pools(cases["bounded"]), pools(cases["free"])) == ({(L4, "Active"): replicas}, {(L4, "Active"): 2})
+    if replicas < 2:
+        words = live_part(cases["bounded"])["message"]
+        assert words.startswith("Waiting (SustainedKvPressure): all replicas would cost ")
+        assert words.endswith(f"spec.rebalancing.limits.dollarsPerHour allows {limits['limits']['dollarsPerHour']}.")
 
 
 # -- the fleet's budget ------------------------------------------------------------------------------------------------

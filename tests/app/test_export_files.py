@@ -400,7 +400,7 @@ CONSIDERED: dict[type[BaseModel], str] = {
     "initContainers containers startupProbe readinessProbe livenessProbe securityContext schedulerName "
     "terminationGracePeriodSeconds dnsPolicy dnsConfig hostAliases",
     RebalancingSpec: "mode moves scale minReplicas maxReplicas idleSeconds gateway wake changesPerHour "
-    "reversalsPerHour windowSeconds cooldownSeconds maintenanceWindows schedule",
+    "limits reversalsPerHour windowSeconds cooldownSeconds maintenanceWindows schedule",
     RebalancingStatus: "decision reason message hints diagnosis proposal proposalId baseReplicas targetReplicas "
     "changes lastChange learned approved rejected carriedOut replacing",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
@@ -417,17 +417,24 @@ def test_a_new_field_of_the_api_needs_a_decision_on_whether_a_snapshot_may_hold_
     assert fields == set(CONSIDERED[model].split()), "see app/exports/specs.py, reduction.py and hashing.py"
 
 
-def test_a_failed_move_leaves_the_cluster_without_the_words_of_a_pod_and_with_the_digest_of_the_other_spec() -> None:
+def test_failed_moves_and_additions_leave_the_cluster_without_words_of_pods_and_with_the_digest_of_the_other_spec() -> (
+    None
+):
     secret = {"podTemplate": {"env": [{"name": "A", "value": "secret"}]}}
     body = inference_deployment_body(spec=SPEC | secret)
     digest = digests_of(body.get("spec")).start
     failed = {"gpuType": "l4-24gb", "reason": "EngineCrashed", "message": "secret", "spec": digest}
-    real = {**body, "status": {"failedMoves": [failed], "move": {"pools": ["a"], "spec": digest}}}
+    result = {"verdict": "DoesNotServe", "at": "2026-01-01T00:00:00Z", "message": "secret"}
+    changes = [{"at": "2026-01-01T00:00:00Z", "kind": "Add", "added": 1, "result": result}]
+    said = {"message": "secret", "lastChange": "secret"}
+    loop = {"decision": "Wait", "reason": "R", **said, "changes": changes}
+    real = {**body, "status": {"failedMoves": [failed], "move": {"pools": ["a"], "spec": digest}, "rebalancing": loop}}
     written = reduced(INFERENCE_DEPLOYMENTS, real)
     found = with_digests(real, written, "salt")
     assert "secret" not in json.dumps(found)
     other = digests_of(found.get("spec")).start
     assert other != digest
+    assert found["status"]["rebalancing"]["changes"][0]["result"]["verdict"] == "DoesNotServe"
     [entry] = found["status"]["failedMoves"]
     assert (entry["reason"], entry["spec"], found["status"]["move"]["spec"]) == ("EngineCrashed", other, other)
 

@@ -465,6 +465,21 @@ async def test_where_nothing_is_wanted_nothing_is_read_and_no_pass_is_made() -> 
     assert (changed, reader.asked) == ([], [])
 
 
+async def test_how_late_the_load_is_read_is_known_and_nothing_that_fails_alone_counts() -> None:
+    async def read(due: float, *, is_apart: bool = False) -> float:
+        signals = LiveSignals(FakeReader(), lambda: None, {A: WantedSamples(("p",))})
+        await rounds(signals, lambda: A in signals.readings)
+        [pace] = signals._paces.values()  # noqa: SLF001 - when it is due, without waiting for it
+        pace.due, pace.is_apart = due, is_apart
+        return signals.late_seconds()
+
+    clock = time.monotonic()
+    assert LiveSignals(FakeReader(), lambda: None).late_seconds() == 0.0
+    assert await read(clock - 90) == pytest.approx(90, abs=5)
+    assert await read(clock + 90) < 0
+    assert await read(clock - 90, is_apart=True) == 0.0
+
+
 async def test_samples_are_looked_for_several_times_in_a_pause_and_a_pass_is_asked_for_once() -> None:
     reader, read_at_changes = FakeReader(), list[int]()
     signals = LiveSignals(reader, lambda: read_at_changes.append(len(reader.groups)), {A: WantedSamples(("p",))})

@@ -25,7 +25,7 @@ from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Standi
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import Called, ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned, LoopMemory
 from plimsoll.status.reading import Record, read
 from plimsoll.status.report import RebalancingReport, Report
@@ -241,7 +241,9 @@ def test_auto_carries_a_change_into_the_target_and_the_history() -> None:
     turn = turn_of(spec_of(), usage=PRESSURE)
     assert isinstance(turn.decision, AddReplica)
     assert (turn.acted, turn.standing.target_replicas, destination(turn)) == (True, 2, {"l40s-48gb": 2})
-    assert turn.standing.history.changes == (ChangeRecord(NOW, ChangeKind.ADD, "SustainedKvPressure", 2),)
+    called = Called("kv_percent", 100)
+    made = ChangeRecord(NOW, ChangeKind.ADD, "SustainedKvPressure", 2, added=1, called=called)
+    assert turn.standing.history.changes == (made,)
     assert turn.standing.last_change is not None
     assert turn.standing.last_change.startswith(f"{to_rfc3339(NOW)}: 2 replicas are needed")
 

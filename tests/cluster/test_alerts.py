@@ -53,6 +53,17 @@ FAULTY = {
         "a limit": Story(LIMITED, 20),
         "a limit, an old release": Story(replace(LIMITED, former_names=True)),
     },
+    "PlimsollAtMaximumWithQueue": {"a queue": Story(Scene(reason="AtMaxReplicas", waiting=4), 20)},
+    "PlimsollNoPlaceForMore": {
+        "no GPUs": Story(Scene(reason="NoPlaceFound"), 20),
+        "no dollars": Story(Scene(reason="DollarsPerHourSpent"), 20),
+    },
+    "PlimsollAdditionsInVain": {
+        "none serves": Story(Scene(reason="AdditionsDoNotServe"), 10),
+        "none helps": Story(Scene(reason="AdditionsDoNotHelp"), 10),
+    },
+    "PlimsollReversalsSpent": {"a swing": Story(Scene(reason="ReversalsSpent"), 20)},
+    "PlimsollSignalsLate": {"two minutes": Story(Scene(late=120), 15)},
     "PlimsollEngineMetricsUnusable": {"none": Story(Scene(reason="MetricsMissing"), 20)},
     "PlimsollEstimateOff": {
         "too much promised": Story(Scene(reported=0.8), 20),
@@ -96,6 +107,14 @@ HONEST = {
         "no queue": Story(replace(LIMITED, waiting=0)),
         "an engine of others": Story(replace(LIMITED, model="of-others")),
     },
+    "PlimsollAtMaximumWithQueue": {
+        "nobody waits": Story(Scene(reason="AtMaxReplicas")),
+        "a queue below the maximum": Story(Scene(reason="ReplicasStarting", waiting=4, usage=0.6)),
+    },
+    "PlimsollNoPlaceForMore": {"for a short time": Story(Scene(reason="NoPlaceFound"), 10)},
+    "PlimsollAdditionsInVain": {"at the maximum": Story(Scene(reason="AtMaxReplicas"))},
+    "PlimsollReversalsSpent": {"a usual pause": Story(Scene(reason="CoolingDown"))},
+    "PlimsollSignalsLate": {"half a minute": Story(Scene(late=30))},
     "PlimsollEngineMetricsUnusable": {"another reason": Story(Scene(reason="CoolingDown"))},
     "PlimsollEstimateOff": {"4 % less": Story(Scene(reported=0.96)), "5 % more": Story(Scene(reported=1.05))},
     "PlimsollNoLeader": {"a change of leaders": Story(Scene(leads=False), 3)},
@@ -120,6 +139,7 @@ ALL_AT_ONCE = Scene(
     reason="MetricsMissing",
     age=1800,
     silent=120,
+    late=120,
     faults=1,
     unwritten=1,
     usage=1.0,
@@ -207,7 +227,15 @@ def test_a_prometheus_without_an_operator_fires_that_and_nothing_else(past: Past
     assert [alert for alert, rule in RULES.items() if past.firing(rule, nobody)] == ["PlimsollNoLeader"]
 
 
-EXCLUDED = {"PlimsollNoLeader", "PlimsollPassesFail", "PlimsollQueueWithFreeCache"}
+EXCLUDED = {
+    "PlimsollNoLeader",
+    "PlimsollPassesFail",
+    "PlimsollQueueWithFreeCache",
+    "PlimsollAtMaximumWithQueue",
+    "PlimsollNoPlaceForMore",
+    "PlimsollAdditionsInVain",
+    "PlimsollReversalsSpent",
+}
 """They cannot be true together with the others."""
 
 

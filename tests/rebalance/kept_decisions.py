@@ -34,6 +34,7 @@ KEPT_DECISIONS = Path(__file__).parent / "data" / "decisions.jsonl"
 COURSES, TURNS = 100, 6
 SEASONS = 60
 DAY_SECONDS = 86_400.0
+KINDS = (ChangeKind.ADD, ChangeKind.REMOVE, ChangeKind.MOVE, ChangeKind.RETUNE, ChangeKind.ROLL_BACK)
 DIGITS = 5
 """Of each figure: as many as no rounding of a processor reaches."""
 
@@ -162,9 +163,7 @@ def _policy(dice: Random) -> RebalancePolicy:
 
 
 def _history(dice: Random) -> ChangeHistory:
-    marks = (
-        ChangeRecord(NOW - dice.uniform(0, 5000), dice.choice(tuple(ChangeKind))) for _ in range(dice.randint(0, 3))
-    )
+    marks = (ChangeRecord(NOW - dice.uniform(0, 5000), dice.choice(KINDS)) for _ in range(dice.randint(0, 3)))
     return ChangeHistory(tuple(sorted(marks, key=lambda mark: mark.at)))
 
 

@@ -29,7 +29,14 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.options.total_load import Size
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
 from plimsoll.rebalance.law.spread import Spread
-from plimsoll.rebalance.state.history import REPLACE_REASONS, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import (
+    REPLACE_REASONS,
+    AdditionResult,
+    Called,
+    ChangeKind,
+    ChangeRecord,
+    Verdict,
+)
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.status import decisions, loop, observations, places, writing
@@ -75,7 +82,24 @@ drains = st.integers(1, MOST_DRAIN_SECONDS)
 slowness = st.integers(34, 300).map(lambda percent: percent / 100)
 figures = optional(st.integers(1, LARGEST_BOUND).map(float))
 place: Drawn = {"gpu_type": texts, "split": splits}
-marks = {"at": times, "kind": st.sampled_from(ChangeKind), "reason": texts, "replicas": optional(whole)}
+counts = st.integers(0, LARGEST_BOUND)
+called: Drawn = {"figure": texts, "value": counts, "arrivals": counts, "served": counts}
+result: Drawn = {
+    "verdict": st.sampled_from(Verdict),
+    "at": times,
+    "in_a_row": replicas,
+    "value": optional(counts),
+    "words": texts,
+}
+marks: Drawn = {
+    "at": times,
+    "kind": st.sampled_from(ChangeKind),
+    "reason": texts,
+    "replicas": optional(whole),
+    "added": replicas,
+    "called": optional(st.builds(Called, **called)),
+    "result": optional(st.builds(AdditionResult, **result)),
+}
 labels = st.tuples(st.text(min_size=1, max_size=9).filter(lambda key: "=" not in key), some_text)
 earlier: Drawn = {
     "pool": texts,
@@ -140,6 +164,8 @@ VALUES: Mapping[str, Drawn] = {
         "spec": texts,
         "options": several(st.builds(Size, **size)),
     },
+    "CALLED": called,
+    "RESULT": result,
     "MARK": marks,
     "LEARNED": learned,
     "REPLACEMENT": replacement,

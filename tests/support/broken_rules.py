@@ -108,6 +108,7 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "mode Auto needs rebalancing.maxReplicas": ({"rebalancing": {"mode": "Auto"}},),
     "moves Auto needs rebalancing.mode Auto": ({"rebalancing": {"moves": "Auto"}},),
     "minReplicas 0 needs rebalancing.mode Auto": ({"rebalancing": {"minReplicas": 0, "wake": "Manual"}},),
+    "rebalancing.limits.dollarsPerHour must be more than 0": ({"rebalancing": {"limits": {"dollarsPerHour": "0.00"}}},),
     "minReplicas 0 needs a signal": ({"rebalancing": {"mode": "Auto", "maxReplicas": 2, "minReplicas": 0}},),
     "wake Gateway needs rebalancing.gateway": ({"rebalancing": {"wake": "Gateway"}},),
     "leaves the number to another controller": ({"rebalancing": {**_ZERO, "scale": "External"}},),

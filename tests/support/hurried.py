@@ -36,6 +36,8 @@ class Wait(StrEnum):
     """A replica is slow for two minutes before anything is done about it."""
     PROOF = "proof"
     """A new replica serves for a minute before the one that it replaces ends."""
+    PAUSE = "pause"
+    """After additions in vain the next one is tried after ten minutes."""
     REST = "rest"
     """A pass is made once a minute where nothing happens."""
     FIGURE = "figure"
@@ -55,6 +57,7 @@ SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
         Wait.SERVICE: ("plimsoll.rebalance.diagnosis.judging", "SETTLED_SECONDS", 15.0),
         Wait.SLOWNESS: ("plimsoll.rebalance.diagnosis.replicas", "SLOW_SECONDS", 15.0),
         Wait.PROOF: ("plimsoll.rebalance.state.replacement", "PROVEN_SECONDS", 10.0),
+        Wait.PAUSE: ("plimsoll.rebalance.state.additions", "FIRST_PAUSE_SECONDS", 60.0),
         Wait.REST: ("plimsoll.app.planner", "RESTING_SECONDS", 3.0),
         Wait.FIGURE: ("plimsoll.console.views.load.live_use", "STALE_SECONDS", 12.0),
         Wait.NEIGHBOUR: ("plimsoll.adapters.hub.circuit_breaker", "FIRST_PAUSE_SECONDS", 3.0),

@@ -80,6 +80,7 @@ class Scene:
         failing: the part of the passes that fail: 0, 1 or 2 of the two in a minute.
         age: seconds since the last list.
         silent: seconds for which a watch has owed a change.
+        late: seconds for which the load of a deployment has been due to be read.
         faults: exceptions of single objects in this minute.
         unwritten: objects that could not be written in this minute.
         usage: the share of the engine's KV cache in use.
@@ -104,6 +105,7 @@ class Scene:
     failing: int = 0
     age: float = 100.0
     silent: float = 0.0
+    late: float = 3.0
     faults: int = 0
     unwritten: int = 0
     usage: float = 0.6
@@ -234,6 +236,7 @@ class _Operator:
             age_of=lambda _: self.scene.age,
             silent_of=lambda _: self.scene.silent,
             is_leading=lambda: self.scene.leads,
+            late_of=lambda: self.scene.late,
         )
 
     def live(self, scene: Scene) -> None:

@@ -68,6 +68,11 @@ class Metrics:
         self._deaf = self._gauge(
             "plimsoll_watch_silent_seconds", "How long a watch has owed a change that a list knows of.", ("kind",)
         )
+        self._late = Gauge(
+            "plimsoll_signals_late_seconds",
+            "How long the load of a deployment has been due to be read; the longest.",
+            registry=self.registry,
+        )
         self._gpus = self._gauge("plimsoll_fleet_gpus", "GPUs of the fleet.", ("gpu_type", "state"))
         self._nodes = self._gauge("plimsoll_fleet_ignored_nodes", "GPU nodes left out.", ("reason",))
         self._doubts = self._gauge(
@@ -113,8 +118,10 @@ class Metrics:
         age_of: Callable[[str], float],
         silent_of: Callable[[str], float],
         is_leading: Callable[[], bool],
+        late_of: Callable[[], float],
     ) -> None:
-        """Show the age of the data, the silence of watches and whether this process leads, computed at each scrape."""
+        """Show the age of data, the silence of watches, late signals and whether this process leads, at each scrape."""
+        self._late.set_function(late_of)
         self._leading.set_function(lambda: float(is_leading()))
         for kind in kinds:
             self._age.labels(kind).set_function(partial(age_of, kind))

@@ -243,11 +243,11 @@ class Shell:
         self.elector = self._elector(cluster)
         cluster.fence = self.elector.fence
         self.relist = self._relist(cluster, self.store)
-        self._show_process(metrics, self.store, self.elector)
         key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)
         prices = PriceList(cluster, key, wake.set, load_gpu_types())
         self.node_groups.declared = declared_in(self.settings.node_groups, load_gpu_types())
         live = self._live(wake)
+        self._show_process(metrics, self.store, self.elector, live)
         reader = new_reader(cluster, self.settings, self.settings.cache_dir / "hub", wake.set)
         self.planner = self._planner(Executor(cluster, self.store), metrics, wake, reader, prices, live)
         self.stack.push_async_callback(reader.close)
@@ -355,13 +355,14 @@ class Shell:
     def _inbox_is_served(self) -> bool:
         return self.store is not None and all(map(self.store.was_listed, INBOX))
 
-    def _show_process(self, metrics: Metrics, store: Store, elector: Elector) -> None:
+    def _show_process(self, metrics: Metrics, store: Store, elector: Elector, live: LiveSignals) -> None:
         kinds = {kind.plural: kind for kind in store.kinds}
         metrics.watch_process(
             tuple(kinds),
             age_of=lambda plural: store.list_age_seconds(kinds[plural]) or 0.0,
             silent_of=lambda plural: store.deaf_seconds(kinds[plural]),
             is_leading=lambda: elector.is_leading,
+            late_of=live.late_seconds,
         )
 
     async def _beat(self) -> None:

@@ -20,9 +20,10 @@ from plimsoll.domain.decisions.outcomes import MemoryEstimate, ReplicaShape, Spl
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.units import to_rfc3339
+from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
-from plimsoll.rebalance.decide import LoopResult, decide, kind_of
+from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.diagnosis.replicas import is_certain
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals
@@ -39,11 +40,18 @@ from plimsoll.rebalance.state.decisions import (
     Retune,
     Wait,
 )
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import ENDINGS, ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned, LoopMemory, Suspect
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy, ScheduledMinimum
 from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
-from plimsoll.rebalance.state.situation import DeclaredNeed, Engines, PlacementState, Serving, Situation
+from plimsoll.rebalance.state.situation import (
+    DeclaredNeed,
+    Engines,
+    Newcomer,
+    PlacementState,
+    Serving,
+    Situation,
+)
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.status.loop import ANSWERED
@@ -242,7 +250,7 @@ class LoopTurn:
 
     def _subjects(self) -> tuple[str, ...]:
         numbers = dict(self.decision.numbers)
-        named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how", "pod"))
+        named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how", "pod", "next_try"))
         return *named, self.detail
 
 
@@ -297,7 +305,8 @@ def take_turn(
         standing.replacement,
     )
     decided = decide(situation, what_if)
-    standing = replace(standing, history=history, memory=decided.memory, learned=_worth_writing(standing, decided))
+    learned = _worth_writing(standing, decided)
+    standing = replace(standing, history=decided.history, memory=decided.memory, learned=learned)
     if pending is not None:
         standing = replace(standing, answered=pending.heard(standing.answered, now))
     standing, ends, given_up = _gone_on(standing, situation, around)
@@ -388,7 +397,7 @@ def _carried_out(standing: Standing, decided: LoopResult, now: float, who: str =
         standing,
         target_replicas=replicas,
         memory=standing.memory.after_retune() if isinstance(decision, Retune) else standing.memory,
-        history=standing.history.recorded(ChangeRecord(now, kind_of(decision), decision.reason.value, replicas)),
+        history=decided.recorded(now, replicas),
         last_change=f"{to_rfc3339(now)}: {sentence(decision)}{who}",
         replacement=_replacement(decision, now) or standing.replacement,
     )
@@ -420,13 +429,16 @@ def _worth_writing(standing: Standing, decided: LoopResult) -> Learned | None:
 def _placement(standing: Standing, running: Running, around: Surroundings, what_if: WhatIf) -> PlacementState:
     figures, pods = running.figures, [pod for some in around.pods.values() for pod in some if not pod.ended]
     serving = [pod.ready_since for pod in pods if pod.ready and pod.ready_since is not None]
-    starting = (pod.bound_since for pod in pods if not pod.ready and not pod.terminating)
+    starting = [pod for pod in pods if not pod.ready and not pod.terminating]
+    started = (pod.bound_since for pod in around.ready_pods() if pod.bound_since is not None)
     return PlacementState(
         replicas=standing.target_replicas,
         ready=len(around.ready_pods()),
         kv_capacity_tokens=figures.kv_capacity_tokens if figures else 0,
         budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
-        starting_since=tuple(since for since in starting if since is not None),
+        starting_since=tuple(pod.bound_since for pod in starting if pod.bound_since is not None),
+        newcomers=tuple(filter(None, map(_newcomer, starting))),
+        latest_start=max(started, default=None),
         settled_since=max(serving, default=None),
         startup_seconds=_slowest_start(around),
         new_replicas=what_if.new_replicas,
@@ -435,6 +447,17 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         serving=tuple(Serving(pod.name, pod.node, pod.ready_since) for pod in around.ready_pods()),
         **{each.name: getattr(running, each.name) for each in fields(Engines)},
     )
+
+
+def _newcomer(pod: PodFacts) -> Newcomer | None:
+    """Return a pod without service; None if it waits for a queue."""
+    since = pod.bound_since if pod.unscheduled_since is None else pod.unscheduled_since
+    if since is None or pod.is_gated:
+        return None
+    failure = pod.failure
+    words = pod.scheduler_message if failure is None else failure.message or failure.reason.value
+    failures = 0 if failure is None else 1 if pod.restarts == 1 else 2
+    return Newcomer(since, words[:_MOST_WORDS], failures)
 
 
 def _need_of(figures: MemoryEstimate | None) -> DeclaredNeed:
@@ -470,6 +493,8 @@ def policy_of(spec: InferenceDeploymentSpec, floor: int = 0, ceiling: int = UNBO
         idle_seconds=(given.idle_seconds or IDLE_SECONDS) if may_sleep(given) else None,
         wakes=may_sleep(given) and given.gateway is not None and given.wake is not WakeSignal.MANUAL,
         scales=scales,
+        additions_per_hour=None if given.limits is None else given.limits.additions_per_hour,
+        dollars_per_hour=None if given.limits is None else given.limits.dollars,
     )
 
 
@@ -492,6 +517,9 @@ def hints_of(given: RebalancingSpec, reading: Reading, policy: RebalancePolicy, 
         hints.append(f"spec.rebalancing.schedule asks for {policy.min_replicas} ready replicas {when}.")
     return (*hints, *((_CONTESTED,) if contested else ()))
 
+
+_MOST_WORDS = 300
+"""Characters of what is said about a pod that are kept."""
 
 _CONTESTED = (
     f"spec.replicas was changed {LEAST_CHANGES} times within an hour, so the live loop adds and removes nothing until "
@@ -518,7 +546,7 @@ def load_of(
         window_seconds=policy.window_seconds,
         capacity_tokens=running.figures.kv_capacity_tokens if running.figures else 0,
         ready_since={pod.name: pod.ready_since for pod in ready if pod.ready_since is not None},
-        removed_at=history.last(ChangeKind.REMOVE, ChangeKind.RETUNE, ChangeKind.MOVE),
+        removed_at=history.last(*ENDINGS),
         available=reading.state is SignalState.FRESH,
         gateway=reading.gateway,
         percentile=None if running.model is None else running.model.slo.percentile,

@@ -13,18 +13,22 @@ from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.decisions.proposals import Proposal, Share
 from plimsoll.domain.public_words import LiveTrouble
+from plimsoll.domain.units import format_price
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Tenant, active, serving
 from plimsoll.placement.explain import nearest_sentence
+from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.diagnosis.diagnose import ABOUT_THE_PLACE, Diagnosis, DiagnosisKind, diagnose, diagnose_load
 from plimsoll.rebalance.diagnosis.judging import Judged, judged, without_promise
 from plimsoll.rebalance.diagnosis.trouble import trouble_of
-from plimsoll.rebalance.guard import held_back, under_way
+from plimsoll.rebalance.guard import BOUND_REASONS, held_back, under_way
 from plimsoll.rebalance.law.wishes import Wish
+from plimsoll.rebalance.places.better import bill_of
 from plimsoll.rebalance.places.elsewhere import elsewhere
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
 from plimsoll.rebalance.remedies.protocol import AtOthers, Offer
+from plimsoll.rebalance.state.additions import IN_VAIN, called_by, with_results
 from plimsoll.rebalance.state.decisions import (
     AddReplica,
     Change,
@@ -37,10 +41,13 @@ from plimsoll.rebalance.state.decisions import (
     Retune,
     Wait,
 )
-from plimsoll.rebalance.state.history import ChangeKind
+from plimsoll.rebalance.state.history import Called, ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import Situation
+
+NO_BILL = "an unknown number of"
+"""The words for a bill of which a price is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,8 @@ class Asking:
         if isinstance(change, ReplaceReplica) and _has_place(change, self.what_if.decision, answer.decision):
             answer = self.what_if.ask(self.tenant)  # there are no more replicas afterwards
         if _has_place(change, self.what_if.decision, answer.decision) or _wakes(change, self.situation):
+            if (dear := self._too_dear(change, answer.decision)) is not None:
+                return dear
             shares = shares_of(self.what_if.decision), shares_of(answer.decision)
             return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
         room = self._room(change, answer)
@@ -72,6 +81,20 @@ class Asking:
             return Offer(change, room=room)  # the reader may free GPUs, so the change is reported
         wanted = (("wanted", change.reason.value), ("nearest", nearest_sentence(answer.decision.rejections)))
         return Wait(DecisionReason.NO_PLACE_FOUND, wanted)
+
+    def _too_dear(self, change: Change, then: Decision) -> Wait | None:
+        """Return a wait if a change would raise the bill above the user's limit. A bill that is not known does."""
+        limit, market = self.situation.policy.dollars_per_hour, self.what_if.market
+        if limit is None or market is None or not isinstance(change, AddReplica | Move):
+            return None
+        if isinstance(change, AddReplica) and change.reason in BOUND_REASONS:
+            return None
+        bills = [bill_of(pools, market(), hourly_price) for pools in (self.what_if.decision.pools, then.pools)]
+        before, after = bills
+        if after is not None and (after <= limit or (before is not None and after <= before)):
+            return None
+        figures = (("dollars", NO_BILL if after is None else format_price(after)), ("bound", str(limit)))
+        return Wait(DecisionReason.DOLLARS_PER_HOUR_SPENT, (("wanted", change.reason.value), *figures))
 
     def _room(self, change: Change, lacking: Answer) -> AtOthers | None:
         """Return the room that others could make for one more replica.
@@ -159,7 +182,8 @@ class LoopResult:
 
     A change without a destination is decided in Recommend mode only, in which nothing is carried out. ``room`` is what
     others could do for it; then ``proposal`` is that. ``memory`` is to be given to the next turn. ``kind``, ``cause``
-    and ``wish`` are what the decision comes from; no ``cause``: nothing was diagnosed.
+    and ``wish`` are what the decision comes from; no ``cause``: nothing was diagnosed. ``history`` has the results of
+    earlier additions, and ``called`` is the figure that calls for one.
     """
 
     decision: LoopDecision
@@ -170,11 +194,23 @@ class LoopResult:
     wish: Wish | None = None
     room: AtOthers | None = None
     cause: DecisionReason | None = None
+    history: ChangeHistory = field(default_factory=ChangeHistory)
+    called: Called | None = None
 
     @property
     def trouble(self) -> LiveTrouble | None:
         """The trouble that was diagnosed; None: there is none, or nothing was diagnosed."""
         return None if self.cause is None else trouble_of(self.kind, self.cause)
+
+    def recorded(self, now: float, replicas: int) -> ChangeHistory:
+        """Return the history with the change of the decision, after which so many replicas are wanted."""
+        change = self.decision
+        if not isinstance(change, AddReplica | RemoveReplica | Retune | Move):
+            return self.history
+        mark = ChangeRecord(now, kind_of(change), change.reason.value, replicas)
+        if isinstance(change, AddReplica):
+            mark = replace(mark, added=change.count, called=self.called)
+        return self.history.recorded(mark)
 
     def about(self, diagnosis: Diagnosis) -> LoopResult:
         """The same, coming from a diagnosis."""
@@ -187,8 +223,16 @@ def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = R
     The first remedy with an offer decides. A wait for a bound or for a place is reported only when a change would have
     been made otherwise. While a move is only proposed or held back, the number of replicas follows the load. While the
     cluster's switch is set, the load is looked at and learned from, and nothing is decided. A caller that makes the
-    change records it: ``history.recorded(now, kind_of(decision))``.
+    change takes the history of :meth:`LoopResult.recorded`, else the result's own.
     """
+    situation = replace(situation, history=with_results(situation))
+    decided = replace(_allowed(situation, what_if, remedies), history=situation.history)
+    if not isinstance(decided.decision, AddReplica):
+        return decided
+    return replace(decided, called=called_by(decided.decision.reason, situation))
+
+
+def _allowed(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) -> LoopResult:
     if situation.allowance.suspended and situation.policy.mode is not Mode.OFF:
         return replace(_decided(situation, what_if, ()), decision=Wait(DecisionReason.SUSPENDED_FOR_CLUSTER))
     return _decided(situation, what_if, remedies)
@@ -274,4 +318,4 @@ _KINDS = {
 
 def kind_of(change: Change) -> ChangeKind:
     """Return the kind under which a change is recorded."""
-    return _KINDS[type(change)]
+    return ChangeKind.TAKE_BACK if change.reason in IN_VAIN.values() else _KINDS[type(change)]

@@ -7,6 +7,7 @@ import math
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.signals.forecast import STEP_SECONDS
+from plimsoll.rebalance.state.additions import added_within_hour, braked
 from plimsoll.rebalance.state.decisions import (
     AddReplica,
     Change,
@@ -62,9 +63,9 @@ def under_way(situation: Situation) -> Wait | None:
 def held_back(change: Change, situation: Situation) -> Wait | None:
     """Return a wait for the first bound that forbids the change; the bound that lasts longest is checked first.
 
-    An addition is held back by nothing but the user's maximum: its effect is known before it serves, because replicas
-    that start count as supply. Maintenance windows and the fleet's budget hold back moves and changes of settings that
-    nobody has approved: whoever approves a change has chosen the time.
+    An addition is held back by the user's limits, and if earlier ones were in vain. Its effect is known before it
+    serves, because replicas that start count as supply. Maintenance windows and the fleet's budget hold back moves and
+    changes of settings that nobody has approved: whoever approves a change has chosen the time.
     """
     placement, policy = situation.placement, situation.policy
     wanted: Numbers = (("wanted", change.reason.value),)
@@ -73,12 +74,22 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
     if isinstance(change, AddReplica):
         if placement.replicas >= policy.max_replicas:
             return Wait(DecisionReason.AT_MAX_REPLICAS, (*wanted, ("max", policy.max_replicas)))
-        return None
+        if change.reason in BOUND_REASONS:
+            return None
+        in_vain = braked(change, situation) if placement.replicas else None
+        return in_vain or _additions_spent(change, situation, wanted)
     if isinstance(change, RemoveReplica):
         return _removal_held_back(change, situation, wanted)
     if isinstance(change, ReplaceReplica):
         return _replacement_held_back(change, situation, wanted)
     return _restart_held_back(change, situation, wanted)
+
+
+def _additions_spent(change: AddReplica, situation: Situation, wanted: Numbers) -> Wait | None:
+    bound, added = situation.policy.additions_per_hour, added_within_hour(situation.history, situation.now)
+    if bound is None or added + change.count <= bound:
+        return None
+    return Wait(DecisionReason.ADDITIONS_PER_HOUR_SPENT, (*wanted, ("added", added), ("bound", bound)))
 
 
 def _restart_held_back(change: Move | Retune, situation: Situation, wanted: Numbers) -> Wait | None:
@@ -168,11 +179,13 @@ def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numb
     if situation.placement.replicas <= policy.min_replicas:
         by: Numbers = () if policy.scheduled is None else (("scheduled", policy.scheduled.replicas),)
         return Wait(DecisionReason.AT_MIN_REPLICAS, (*wanted, ("min", policy.min_replicas), *by))
-    if change.reason in BOUND_REASONS:
+    if change.reason in (*BOUND_REASONS, DecisionReason.ADDITIONS_DO_NOT_SERVE):
         return None
     placement = situation.placement
     if placement.updating:
         return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *placement.numbers))
+    if change.reason is DecisionReason.ADDITIONS_DO_NOT_HELP:
+        return _budget_spent(situation, wanted)
     return (
         _budget_spent(situation, wanted)
         or _reversals_spent(situation, wanted)
@@ -199,8 +212,8 @@ def _reversals_spent(situation: Situation, wanted: Numbers) -> Wait | None:
 
 def _settling(situation: Situation, wanted: Numbers) -> Wait | None:
     """Return a wait until the remaining replicas have been seen with the load of those that were removed last."""
-    last, bound = situation.history.clamped(situation.now).last(ChangeKind.REMOVE), situation.policy.window_seconds
-    return _waiting_since(last, bound, situation, wanted)
+    last = situation.history.clamped(situation.now).last(ChangeKind.REMOVE, ChangeKind.TAKE_BACK)
+    return _waiting_since(last, situation.policy.window_seconds, situation, wanted)
 
 
 def _cooling_down(situation: Situation, wanted: Numbers, *kinds: ChangeKind) -> Wait | None:

@@ -131,6 +131,22 @@ _SENTENCES = {
     DecisionReason.REVERSALS_SPENT: (
         "Waiting{wanted}: in the last hour {reversals_were} taken back, and {bound_are} allowed."
     ),
+    DecisionReason.ADDITIONS_DO_NOT_SERVE: (
+        "Nothing is added{wanted}: no replica of {last_additions} began to serve{said}. What does not serve is taken "
+        "back{tried}."
+    ),
+    DecisionReason.ADDITIONS_DO_NOT_HELP: (
+        "Nothing is added{wanted}: with {last_additions} {called} went from {before} to {after}, and as many requests "
+        "come. What changed nothing is taken back{tried}."
+    ),
+    DecisionReason.ADDITIONS_PER_HOUR_SPENT: (
+        "Waiting{wanted}: {added_replicas} were added in the last hour, and spec.rebalancing.limits.additionsPerHour "
+        "allows {bound}."
+    ),
+    DecisionReason.DOLLARS_PER_HOUR_SPENT: (
+        "Waiting{wanted}: all replicas would cost {dollars} US dollars an hour, and "
+        "spec.rebalancing.limits.dollarsPerHour allows {bound}."
+    ),
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
     DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}{schedule}.",
     DecisionReason.SCALED_EXTERNALLY: (
@@ -183,6 +199,15 @@ _SCOPES = {
 
 _TIMES = {"ttft": "time to the first token", "tpot": "time per token"}
 
+_FIGURES = {
+    **{name: f"the mean {words}" for name, words in _TIMES.items()},
+    "kv_percent": "the used percent of the KV cache",
+    "waiting": "the number of requests that wait",
+    "preempted_percent": "the percent of requests that lose their KV cache",
+    "ttft_ms": "the mean time to the first token in ms",
+    "tpot_ms": "the mean time per token in ms",
+}
+
 _IF_KNOWN = (
     ("start", "start_percent", "; another is started at {start_percent} % of that"),
     ("ready", "ready_by", ", ready by {ready_by} (a start-up takes {startup_seconds} s)"),
@@ -225,6 +250,9 @@ def sentence(decision: LoopDecision) -> str:
     known = _counts(numbers) | _about_stuck(numbers) | texts
     parts = {"wanted": "", "stuck": "", "waiting": "", **dict.fromkeys((part for part, _, _ in _IF_KNOWN), "")}
     parts |= {part: words.format_map(known) for part, name, words in _IF_KNOWN if name in numbers}
+    said = {"said": " ({words})" if numbers.get("words") else ""}
+    said |= {"tried": "; the next try comes at {next_try}" if numbers.get("next_try") else ""}
+    parts |= {part: words.format_map(known) for part, words in said.items()}
     parts |= {"cost": _cost(numbers), "traffic": _traffic(numbers), "gpus": _gpus(numbers), "others": _others(numbers)}
     text = _SENTENCES[decision.reason].format_map(parts | known)
     return text[:1].upper() + text[1:]
@@ -285,6 +313,8 @@ def _about_gateway(numbers: Mapping[str, int | str]) -> dict[str, str]:
 _COUNTED = {
     "whole_days": ("days", "day", "", ""),
     "changes_made": ("changes", "change", "", ""),
+    "last_additions": ("additions", "addition", "", ""),
+    "added_replicas": ("added", "replica", "", ""),
     "needed_are": ("needed", "replica", "is", "are"),
     "at_gateway_wait": ("at_gateway", "request", "waits", "wait"),
     "pod_waiting_wait": ("pod_waiting", "request", "waits", "wait"),
@@ -333,8 +363,8 @@ def _text(name: str, value: int | str) -> str:
             return f"; {_with_verb(count, 'request', 'waits', 'wait')}" if count else ""
         case (("needed_bytes" | "budget_bytes"), int(count)):
             return format_gib(count)
-        case "figure", str(figure):
-            return f"the mean {_TIMES[figure]}"
+        case (("figure" | "called"), str(figure)):
+            return _FIGURES[figure]
         case "pod", str(pod):
             return f"pod {pod}" if pod else "a pod"
         case "nearest", str(why):

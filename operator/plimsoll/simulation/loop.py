@@ -24,14 +24,14 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.engine_limits import other_steps
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
-from plimsoll.rebalance.decide import LoopResult, decide, kind_of
+from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.state.decisions import AddReplica, Move, RemoveReplica, Retune
-from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import ENDINGS, ChangeHistory
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
-from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.state.situation import DeclaredNeed, Newcomer, PlacementState, Situation
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Chance
 from plimsoll.simulation.fleet import Replica, Stage
@@ -79,7 +79,7 @@ class Loop:
         """Decide once, and take the change up if the policy carries it out."""
         request = self.kind.request.with_replicas(self.wanted)
         decided = decide(situation, open_room(request, self.kind.option))
-        self.memory = decided.memory
+        self.memory, self.history = decided.memory, decided.history
         if self.acts_on(decided):
             self._take_up(decided, situation.now)
         return decided
@@ -96,12 +96,13 @@ class Loop:
             self.kind = self.kind.with_limits(change.limits) or self.kind
             self.memory = self.memory.after_retune()
         self.wanted = answer.tenant.request.replicas
-        self.history = self.history.recorded(ChangeRecord(now, kind_of(change), change.reason.value, self.wanted))
+        self.history = decided.recorded(now, self.wanted)
 
     def _placement(self, replicas: Sequence[Replica]) -> PlacementState:
         kind, place = self.kind, self.kind.place
         request, figures = self._declared.request, place.figures
         ready = [each.ready_since for each in replicas if each.ready_since is not None]
+        starting = tuple(each.created_at for each in replicas if each.stage is Stage.STARTING)
         steps = partial(
             other_steps, request, kind.request, place.gpu, place.split, figures.kv_capacity_tokens, self._memo
         )
@@ -113,7 +114,9 @@ class Loop:
             model=kind.model,
             most_sequences=engine_of(request.engine.name).most_sequences(kind.request, place.gpu),
             steps=steps,
-            starting_since=tuple(each.created_at for each in replicas if each.stage is Stage.STARTING),
+            starting_since=starting,
+            newcomers=tuple(map(Newcomer, starting)),
+            latest_start=max((each.created_at for each in replicas if each.ready_since is not None), default=None),
             settled_since=max(ready, default=None),
             startup_seconds=self.startup_seconds,
             has_states=figures.max_sequences is not None,
@@ -129,7 +132,7 @@ class Loop:
             window_seconds=self.policy.window_seconds,
             capacity_tokens=self.kind.limits.kv_tokens,
             ready_since=since,
-            removed_at=self.history.last(ChangeKind.REMOVE, ChangeKind.RETUNE, ChangeKind.MOVE),
+            removed_at=self.history.last(*ENDINGS),
         )
 
 

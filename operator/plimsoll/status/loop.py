@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.api.v1alpha1.status import (
+    AdditionResultStatus,
+    CalledStatus,
     ChangeStatus,
     LearnedPercentileStatus,
     LearnedStatus,
@@ -15,7 +17,14 @@ from plimsoll.api.v1alpha1.status import (
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
 from plimsoll.rebalance.law.spread import LEAST_RATIO, MOST_RATIO, NO_SPREAD, PERCENTILES, Spread
 from plimsoll.rebalance.state.decisions import DecisionReason
-from plimsoll.rebalance.state.history import REPLACE_REASONS, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import (
+    REPLACE_REASONS,
+    AdditionResult,
+    Called,
+    ChangeKind,
+    ChangeRecord,
+    Verdict,
+)
 from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
 from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.status.forms import (
@@ -78,7 +87,34 @@ def _ratio(percent: int | None) -> float | None:
     return None if percent is None or percent <= 0 else min(MOST_RATIO, max(LEAST_RATIO, percent / 100))
 
 
-MARK = Form(ChangeRecord, ChangeStatus, at=time("at"), kind=word("kind", ChangeKind), reason=unless("reason", ""))
+CALLED = Form(
+    Called,
+    CalledStatus,
+    value=number("before", 0),
+    arrivals=number("arrivals_per_minute", 0),
+    served=number("served_per_minute", 0),
+)
+
+RESULT = Form(
+    AdditionResult,
+    AdditionResultStatus,
+    verdict=word("verdict", Verdict),
+    at=time("at"),
+    in_a_row=number("in_a_row", 0, MOST_REPLICAS, absent=0),
+    value=number("after", 0),
+    words=unless("message", ""),
+)
+
+MARK = Form(
+    ChangeRecord,
+    ChangeStatus,
+    at=time("at"),
+    kind=word("kind", ChangeKind),
+    reason=unless("reason", ""),
+    added=number("added", 0, MOST_REPLICAS, absent=0),
+    called=part("called_by", CALLED),
+    result=part("result", RESULT),
+)
 
 LEARNED = Form(
     Learned,

@@ -28,10 +28,19 @@ _WORDS = ("proposal", "proposalId", "lastChange", "rejected", "carriedOut", "hin
 
 
 def without_messages(status: Body) -> dict[str, Any]:
-    """Return a status without the messages of conditions and of failed moves: they may quote logs."""
+    """Return a status without the messages of conditions, failed moves and additions: they may quote logs."""
     kept = _only(status, *_FIELDS)
     kept = _changed(kept, ("conditions",), lambda each: {**_only(each, *_CONDITION), "message": ""})
+    kept = _changed(kept, ("rebalancing",), _without_quotes)
     return _changed(kept, ("failedMoves",), lambda each: _without(each, "message"))
+
+
+def _without_quotes(loop: Body) -> dict[str, Any]:
+    """Return the live loop's part without what is said of pods that do not serve."""
+    found = {**_without(loop, "lastChange"), "message": ""}
+    return _changed(
+        found, ("changes",), lambda each: _changed(each, ("result",), lambda part: _without(part, "message"))
+    )
 
 
 def without_sentences(status: Body) -> dict[str, Any]:

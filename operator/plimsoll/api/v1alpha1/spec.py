@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated
 
@@ -504,6 +505,29 @@ class GatewaySpec(ApiModel):
     )
 
 
+class RebalancingLimitsSpec(ApiModel):
+    """Bounds of what the live loop adds and spends."""
+
+    cel_rules = (
+        rule(
+            "!has(self.dollarsPerHour) || self.dollarsPerHour.matches('[1-9]')",
+            "rebalancing.limits.dollarsPerHour must be more than 0: write the highest bill in US dollars an hour, e.g. "
+            "40, or remove it",
+        ),
+    )
+    additions_per_hour: Annotated[int, Field(ge=1, le=1000)] | None = optional(
+        "Most replicas that are added in any hour, but up to minReplicas. Default: no limit but maxReplicas."
+    )
+    dollars_per_hour: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,4})?$", max_length=11)] | None = optional(
+        "US dollars an hour of all replicas that no addition or move may exceed, e.g. 40 or 12.5. Default: no limit."
+    )
+
+    @property
+    def dollars(self) -> Decimal | None:
+        """The bound of the bill as a number; None: there is none."""
+        return None if self.dollars_per_hour is None else Decimal(self.dollars_per_hour)
+
+
 class RebalancingSpec(ApiModel):
     """The bounds of the live loop's changes."""
 
@@ -581,6 +605,7 @@ class RebalancingSpec(ApiModel):
     reversals_per_hour: Annotated[int, Field(ge=0, le=120)] = Field(
         default=2, description="Most additions after a removal in any hour. Then no replica is removed."
     )
+    limits: RebalancingLimitsSpec | None = optional("Bounds of what is added and spent, beside maxReplicas.")
     window_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
         default=120,
         description="Seconds over which arrivals are counted. A sudden rise is seen in the last scrapes already.",

@@ -451,13 +451,35 @@ class DecisionStatus(StatusModel):
     )
 
 
+class CalledStatus(StatusModel):
+    """The figure that called for an addition, and the load at that time."""
+
+    figure: str = Field(description="Name of the figure, e.g. kv_percent or waiting.")
+    before: int = Field(description="Its value when the replicas were added.")
+    arrivals_per_minute: int = Field(description="Requests a minute that came.")
+    served_per_minute: int = Field(description="Requests a minute that were begun.")
+
+
+class AdditionResultStatus(StatusModel):
+    """What became of an addition."""
+
+    verdict: str = Field(description="Serves, Helps, DoesNotServe or DoesNotHelp.")
+    at: Time = Field(description="Since when that is known.")
+    in_a_row: int | None = optional("Additions in vain up to this one.")
+    after: int | None = optional("The figure that called for it, when the addition was judged.")
+    message: str | None = optional("What the kubelet, the engine or the scheduler says of its pods.", max_length=300)
+
+
 class ChangeStatus(StatusModel):
     """One change that the live loop made."""
 
     at: Time = Field(description="Time of the change.")
-    kind: str = Field(description="Add, Remove, Retune, Move, Replace or RollBack.")
+    kind: str = Field(description="Add, Remove, Retune, Move, Replace, RollBack or TakeBack.")
     reason: str | None = optional("Reason, as one CamelCase word for programs.")
     replicas: int | None = optional("Replicas that were wanted from then on.")
+    added: int | None = optional("Replicas that an addition added.")
+    called_by: CalledStatus | None = optional("What called for an addition, if replicas can change it.")
+    result: AdditionResultStatus | None = optional("What became of an addition; unset while that is not known.")
 
 
 class LearnedElsewhereStatus(StatusModel):

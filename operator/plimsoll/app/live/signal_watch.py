@@ -162,6 +162,14 @@ class LiveSignals:
             return Reading(state=SignalState.UNAVAILABLE, error="No Prometheus is configured")
         return self.readings.get(key)
 
+    def late_seconds(self) -> float:
+        """Return how long the load of some object has been due to be read: the longest of those that answer.
+
+        Any thread may ask.
+        """
+        clock, paces = time.monotonic(), list(self._paces.values())
+        return max((clock - pace.due for pace in paces if pace.due > 0 and not pace.is_apart), default=0.0)
+
     async def run(self, pause_seconds: float) -> None:
         """Read again and again until cancelled. The days before are asked for apart: no reading waits for them."""
         if self.reader is None:

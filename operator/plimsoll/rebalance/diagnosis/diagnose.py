@@ -22,6 +22,7 @@ from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState, gpu_numbers
 from plimsoll.rebalance.signals.traffic import Traffic
+from plimsoll.rebalance.state.additions import brake_of, replicas_without
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.policy import ScheduledMinimum
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
@@ -68,6 +69,8 @@ class DiagnosisKind(StrEnum):
     """The measured times miss the promise, and more replicas of this kind would not help."""
     IDLE = "Idle"
     """Fewer replicas have been enough for a while."""
+    ADDITIONS_IN_VAIN = "AdditionsInVain"
+    """What was added last does not serve, or changes nothing in what called for it."""
     OUTGROWN = "Outgrown"
     """The GPU type and split give less memory than the declared load needs."""
     TOO_SLOW = "TooSlow"
@@ -147,6 +150,7 @@ def diagnose(situation: Situation, judged: Judged) -> Diagnosis:
     return (
         _at_zero(situation)
         or _by_bounds(situation)
+        or _by_additions(situation)
         or _by_place(situation, judged)
         or _by_replica(situation, judged)
         or diagnose_load(situation, judged)
@@ -212,6 +216,14 @@ def _ready_by(situation: Situation, scheduled: ScheduledMinimum) -> Numbers:
         return ()
     startup = round(situation.memory.expected_startup_seconds)
     return ("ready_by", to_rfc3339(scheduled.opening.opens_at)), ("startup_seconds", startup)
+
+
+def _by_additions(situation: Situation) -> Diagnosis | None:
+    """Find whether the last additions were in vain, and are to be taken back. Those without service need no metrics."""
+    brake, replicas = brake_of(situation.history), replicas_without(situation)
+    if brake is None or replicas >= situation.placement.replicas:
+        return None
+    return Diagnosis(DiagnosisKind.ADDITIONS_IN_VAIN, brake.reason, (*brake.numbers, ("next_try", "")), replicas)
 
 
 def _by_capacity(need: DeclaredNeed, load: LoadSummary) -> Diagnosis | None:

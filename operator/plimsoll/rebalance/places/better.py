@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.placement.costs import move_charge
-from plimsoll.placement.demands.pools import Decision, Tenant, serving
+from plimsoll.placement.demands.pools import AnyPool, Decision, Tenant, serving
 from plimsoll.placement.options.feasibility import avoidable_price
 from plimsoll.placement.options.verdicts import NO_PRICE
 from plimsoll.placement.transition.hypothesis import Market
@@ -48,8 +48,8 @@ def cheaper_place(
     is learned after the move changes that bill. So no move leads back to a place that was left, as long as the prices
     and the load stay as they are.
     """
-    bill = bill_of(tenant, market)
-    if bill is None or decision.choice is None:
+    bill = bill_of(tenant.pools, market)
+    if not bill or decision.choice is None:
         return None
     pools = serving(tenant.pools)
     here = replace(here, price=bill / sum(pool.replicas for pool in pools) + decision.choice.delay_cost)
@@ -64,23 +64,23 @@ def cheaper_place(
 
 
 def bill_of(
-    tenant: Tenant, market: Market, price_of: Callable[[GpuType, Split], Decimal | None] = avoidable_price
+    pools: Iterable[AnyPool], market: Market, price_of: Callable[[GpuType, Split], Decimal | None] = avoidable_price
 ) -> Decimal | None:
-    """Return US dollars an hour of all replicas; None if a price is not known, or nothing is paid.
+    """Return US dollars an hour of all replicas; None if a price is not known.
 
     Args:
-        tenant: the deployment.
+        pools: the pools of the deployment.
         market: the GPUs with their prices.
         price_of: the price of a replica; by default what ends when it leaves.
     """
     prices = []
-    for pool in serving(tenant.pools):
+    for pool in serving(pools):
         gpu = market.stock.fleet.named(pool.gpu_type)
         price = None if gpu is None else price_of(gpu, pool.split)
         if price is None:
             return None
         prices.append(price * pool.replicas)
-    return sum(prices, Decimal(0)) or None
+    return sum(prices, Decimal(0))
 
 
 def _offer(situation: Situation, here: Site, there: Site, rate: float, bill: Decimal) -> Cheaper | None:

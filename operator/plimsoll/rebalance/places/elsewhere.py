@@ -106,8 +106,8 @@ class _Search:
             ("to_ms", round(_MILLISECONDS * found.seconds)),
         )
         option = found.site.option
-        bill = bill_of(self.what_if.tenant, market, hourly_price)
-        if bill is not None and option is not None and option.hourly_price is not None:
+        bill = bill_of(self.what_if.tenant.pools, market, hourly_price)
+        if bill and option is not None and option.hourly_price is not None:
             to_bill = option.hourly_price * found.replicas
             numbers = (*numbers, ("bill", format_price(bill)), ("to_bill", format_price(to_bill)))
         return Sought(reason, digest, found.site.place, found.replicas, numbers)

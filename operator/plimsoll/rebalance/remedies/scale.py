@@ -27,7 +27,7 @@ _MORE = frozenset(
         DiagnosisKind.IMBALANCED,
     )
 )
-_LESS = frozenset((DiagnosisKind.TOO_MANY_REPLICAS, DiagnosisKind.IDLE))
+_LESS = frozenset((DiagnosisKind.TOO_MANY_REPLICAS, DiagnosisKind.IDLE, DiagnosisKind.ADDITIONS_IN_VAIN))
 
 
 def add_replicas(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 
 from plimsoll.rebalance.state.decisions import DecisionReason
@@ -47,16 +48,67 @@ class ChangeKind(StrEnum):
     RETUNE = "Retune"
     REPLACE = "Replace"
     ROLL_BACK = "RollBack"
+    TAKE_BACK = "TakeBack"
+
+
+ENDINGS = (ChangeKind.REMOVE, ChangeKind.TAKE_BACK, ChangeKind.RETUNE, ChangeKind.MOVE)
+"""Changes by which pods end: what these served is in no count of the others."""
+
+
+class Verdict(StrEnum):
+    """What became of an addition."""
+
+    SERVES = "Serves"
+    HELPS = "Helps"
+    DOES_NOT_SERVE = "DoesNotServe"
+    DOES_NOT_HELP = "DoesNotHelp"
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What called for an addition: a figure of the load by its name, with its value.
+
+    ``arrivals`` and ``served`` are the requests a minute that came and that were begun at that time: another load is no
+    test of the addition, and more requests served are a result of it.
+    """
+
+    figure: str
+    value: int
+    arrivals: int = 0
+    served: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AdditionResult:
+    """What became of an addition, since ``at`` (POSIX seconds).
+
+    ``in_a_row`` counts the additions in vain up to this one, and this one; 0 if it serves and is not in vain.
+    ``value`` is the figure that called for it, once it was judged. ``words`` are the kubelet's, the engine's or the
+    scheduler's about pods that do not serve.
+    """
+
+    verdict: Verdict
+    at: float
+    in_a_row: int = 0
+    value: int | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRecord:
-    """One change: its time in POSIX seconds, its kind, its public reason, and the replicas wanted from then on."""
+    """One change: its time in POSIX seconds, its kind, its public reason, and the replicas wanted from then on.
+
+    Of an addition, ``added`` are the replicas that it added, ``called`` what it was for, and ``result`` what became of
+    it; None: that is not known yet.
+    """
 
     at: float
     kind: ChangeKind
     reason: str = ""
     replicas: int | None = None
+    added: int = 0
+    called: Called | None = None
+    result: AdditionResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +126,7 @@ class ChangeHistory:
         known = self.clamped(mark.at).changes
         kinds = [each.kind for each in known[-2:]] + [mark.kind]
         if kinds == 3 * [ChangeKind.ADD] and mark.at - known[-1].at < ONE_ADDITION_SECONDS:
+            mark = replace(mark, added=mark.added + known[-1].added, called=known[-1].called or mark.called)
             known = known[:-1]
         old = len(known) - KEPT
         kept = [each for number, each in enumerate(known) if mark.at - each.at < _read_for(each) or number >= old]
@@ -85,7 +138,7 @@ class ChangeHistory:
         Store the result when it differs. Then a cool-down lasts its full time from the moment when the clock step was
         noticed. It is not skipped, and it does not last until the clock reaches the old time again.
         """
-        return ChangeHistory(tuple(replace(mark, at=min(mark.at, now)) for mark in self.changes))
+        return ChangeHistory(tuple(map(partial(_clamped, now), self.changes)))
 
     def budget_spent(self, now: float) -> int:
         """Return the changes of the last hour but additions, which are never bounded: they serve requests."""
@@ -118,6 +171,13 @@ class ChangeHistory:
 
     def _of_last_hour(self, now: float) -> list[ChangeRecord]:
         return [mark for mark in self.clamped(now).changes if now - mark.at < HOUR_SECONDS]
+
+
+def _clamped(now: float, mark: ChangeRecord) -> ChangeRecord:
+    result = mark.result
+    if result is not None and result.at > now:
+        mark = replace(mark, result=replace(result, at=now))
+    return mark if mark.at <= now else replace(mark, at=now)
 
 
 def _read_for(mark: ChangeRecord) -> float:

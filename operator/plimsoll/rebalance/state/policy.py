@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
 
 from plimsoll.domain.errors import InvalidInput
@@ -59,6 +60,8 @@ class RebalancePolicy:
         scales: whether the loop decides the number of replicas. Otherwise another controller does.
         contested: whether others keep changing the number of replicas although the loop decides it.
         scheduled: the entry of the schedule that ``min_replicas`` comes from; None: no entry asks for more.
+        additions_per_hour: most replicas that are added in any 60 minutes, but up to ``min_replicas``; None: no bound.
+        dollars_per_hour: the bill of all replicas in US dollars an hour that no change may exceed; None: no bound.
     """
 
     mode: Mode = Mode.RECOMMEND
@@ -74,6 +77,8 @@ class RebalancePolicy:
     scales: bool = True
     contested: bool = False
     scheduled: ScheduledMinimum | None = None
+    additions_per_hour: int | None = None
+    dollars_per_hour: Decimal | None = None
 
     def __post_init__(self) -> None:
         """Refuse bounds that contradict another or themselves.
@@ -87,6 +92,8 @@ class RebalancePolicy:
         _at_least("reversalsPerHour", self.reversals_per_hour, 0)
         _at_least("windowSeconds", self.window_seconds, 1)
         _at_least("cooldownSeconds", self.cooldown_seconds, 0)
+        if self.additions_per_hour is not None:
+            _at_least("limits.additionsPerHour", self.additions_per_hour, 1)
 
     def with_schedule(self, entries: Iterable[ScheduledMinimum], now: float, startup_seconds: float) -> RebalancePolicy:
         """Return the policy with the largest minimum of the schedule that counts now or is started now.

@@ -64,6 +64,19 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True)
+class Newcomer:
+    """A pod that does not serve yet, since when it has a node or found none (POSIX seconds), and what is said of it.
+
+    ``failures``: 0 if none is known, 1 if a container ended once and may start yet, 2 if one cannot run, or ended more
+    often.
+    """
+
+    since: float
+    words: str = ""
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementState(Engines):
     """The current placement.
 
@@ -79,6 +92,8 @@ class PlacementState(Engines):
         has_states: the model keeps a recurrent state in the KV cache.
         updating: replicas with older settings are replaced one after another, so there is one more than wanted.
         serving: the ready pods.
+        newcomers: the pods that do not serve yet, without those that wait for a queue.
+        latest_start: POSIX seconds since when the newest of the ready pods has a node; None: unknown.
     """
 
     replicas: int
@@ -92,6 +107,8 @@ class PlacementState(Engines):
     updating: bool = False
     has_states: bool = False
     serving: tuple[Serving, ...] = ()
+    newcomers: tuple[Newcomer, ...] = ()
+    latest_start: float | None = None
 
     def node_of(self, pod: str) -> str:
         """Return the node of a ready pod; empty if it is not known."""

@@ -1,0 +1,327 @@
+"""Every addition is a hypothesis: that what it adds will serve, and that this helps against what called for it.
+
+The result of each is noted in the history of changes, so it survives restarts. After additions in vain no more are made
+for a pause that grows, one try follows each pause, and what was added in vain is taken back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import to_rfc3339
+from plimsoll.rebalance.law.promise import missed_figures
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.traffic import Traffic
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Wait
+from plimsoll.rebalance.state.history import (
+    HOUR_SECONDS,
+    AdditionResult,
+    Called,
+    ChangeHistory,
+    ChangeKind,
+    ChangeRecord,
+    Verdict,
+)
+from plimsoll.rebalance.state.memory import LEAST_STUCK_SECONDS
+from plimsoll.rebalance.state.situation import Newcomer, Situation
+
+MOST_IN_A_ROW = 2
+"""Additions in a row of which none serves before no more are made. One may have met a bad node."""
+
+FIRST_PAUSE_SECONDS = 600.0
+LONGEST_PAUSE_SECONDS = 4800.0
+"""The pause before another try doubles with each that is in vain. The longest is shorter than the time that the history
+keeps a change in any case (:data:`plimsoll.rebalance.state.history.READ_SECONDS`)."""
+
+PATIENT_SECONDS, PATIENT_STARTUPS = 900.0, 3.0
+"""How long a new replica about which nothing is said may start before it is taken back: as long as one of a move
+(:mod:`plimsoll.placement.demands.clocks`)."""
+
+CLOCK_SECONDS = 5.0
+"""By how much the times of pods, which are whole seconds of another clock, may be before that of the addition."""
+
+CLEARLY = 0.1
+"""The part by which a figure must fall for an addition to have helped."""
+
+ANOTHER_LOAD = 0.25
+"""The part by which arrivals must differ to be another load, if that is more than chance (three standard deviations of
+independent arrivals)."""
+
+IN_VAIN = {
+    Verdict.DOES_NOT_SERVE: DecisionReason.ADDITIONS_DO_NOT_SERVE,
+    Verdict.DOES_NOT_HELP: DecisionReason.ADDITIONS_DO_NOT_HELP,
+}
+"""The reasons by verdict."""
+
+_FIGURES = {
+    DecisionReason.SUSTAINED_KV_PRESSURE: "kv_percent",
+    DecisionReason.SUSTAINED_QUEUE: "waiting",
+    DecisionReason.BACKLOG_TOO_LONG: "waiting",
+    DecisionReason.PAGE_LIVELOCK: "waiting",
+    DecisionReason.PREEMPTION_STORM: "preempted_percent",
+}
+"""The figures that call for additions. Arrivals are no such figure, because no number of replicas changes them; what
+they do to a promised time is."""
+
+_MINUTE, _MILLISECONDS = 60.0, 1000
+
+
+def called_by(reason: DecisionReason, situation: Situation) -> Called | None:
+    """Return the figure that calls for an addition now; None if the addition is for none that it could change."""
+    traffic, model = situation.load.traffic, situation.placement.model
+    if traffic is None:
+        return None
+    figure = _FIGURES.get(reason, "")
+    if reason is DecisionReason.ARRIVALS_EXCEED_CAPACITY and model is not None:
+        figure = next((f"{missed.name}_ms" for missed in missed_figures(traffic, model.slo)), "")
+    value = _value(figure, situation, traffic)
+    if value is None or value <= 0:
+        return None
+    return Called(figure, value, round(_MINUTE * traffic.arrivals.per_second), round(_MINUTE * traffic.served))
+
+
+def _value(figure: str, situation: Situation, traffic: Traffic) -> int | None:
+    values: dict[str, float | None] = {
+        "kv_percent": 100 * traffic.used_tokens / max(1, situation.load.held_tokens),
+        "waiting": traffic.waiting,
+        "preempted_percent": _times(100, traffic.preempted_share),
+        "ttft_ms": _times(_MILLISECONDS, traffic.ttft_seconds),
+        "tpot_ms": _times(_MILLISECONDS, traffic.token_seconds),
+    }
+    value = values.get(figure)
+    return None if value is None else round(value)
+
+
+def _times(factor: float, value: float | None) -> float | None:
+    return None if value is None else factor * value
+
+
+def with_results(situation: Situation) -> ChangeHistory:
+    """Return the history with what is known now of each addition. A verdict that a pod disproves is taken back."""
+    found: list[ChangeRecord] = []
+    in_a_row = 0
+    for mark in situation.history.changes:
+        judged = replace(mark, result=_result(mark, situation, in_a_row)) if mark.added else mark
+        if judged.result is not None:
+            in_a_row = judged.result.in_a_row
+        found.append(judged)
+    return ChangeHistory(tuple(found))
+
+
+def _result(mark: ChangeRecord, situation: Situation, before: int) -> AdditionResult | None:
+    known = mark.result
+    if known is None or known.verdict is Verdict.DOES_NOT_SERVE:
+        if _serves(mark, situation):
+            return AdditionResult(Verdict.SERVES, situation.now)
+        failing = None if known else _failing(mark, situation)
+        return known if failing is None else replace(failing, in_a_row=before + 1)
+    if known.verdict is not Verdict.SERVES or mark.called is None or not _is_settled(mark, known, situation):
+        return known
+    return _helped(mark.called, situation, known, before)
+
+
+def _serves(mark: ChangeRecord, situation: Situation) -> bool:
+    """Whether replicas begin to serve: a pod that started after the addition does, or as many as were wanted then."""
+    placement = situation.placement
+    started = placement.latest_start
+    return placement.ready >= (mark.replicas or 0) or (started is not None and started >= mark.at - CLOCK_SECONDS)
+
+
+def _failing(mark: ChangeRecord, situation: Situation) -> AdditionResult | None:
+    """Return the verdict that nothing of an addition serves; None while a pod of it may."""
+    own, longest = _own(mark, situation), situation.memory.stuck_after_seconds
+    if not own or not all(_is_over(each, longest, situation) for each in own):
+        return None
+    words = next((each.words for each in own if each.words), "")
+    return AdditionResult(Verdict.DOES_NOT_SERVE, situation.now, words=words)
+
+
+def _own(mark: ChangeRecord, situation: Situation) -> list[Newcomer]:
+    """Return the pods without service that started after an addition."""
+    return [each for each in situation.placement.newcomers if each.since >= mark.at - CLOCK_SECONDS]
+
+
+def _is_over(newcomer: Newcomer, longest: float, situation: Situation) -> bool:
+    """Whether a pod has had its time: a minute if it fails, until it is stuck if it failed once, else the longest."""
+    limits = {0: longest, 1: situation.memory.stuck_after_seconds}
+    return situation.now - newcomer.since > limits.get(newcomer.failures, LEAST_STUCK_SECONDS)
+
+
+def patience_seconds(situation: Situation) -> float:
+    """Return how long a replica may start before it is taken back, if nobody says why it does not serve."""
+    return max(PATIENT_SECONDS, PATIENT_STARTUPS * situation.memory.expected_startup_seconds)
+
+
+def _is_settled(mark: ChangeRecord, serves: AdditionResult, situation: Situation) -> bool:
+    """Whether an addition has served whole for a window, so that its effect shows; and all that is ready is known."""
+    placement, load = situation.placement, situation.load
+    all_known = load.state is SignalState.FRESH and load.fresh_pods >= placement.ready
+    is_whole = placement.ready >= min(mark.replicas or 0, placement.replicas)
+    return all_known and is_whole and situation.now - serves.at >= situation.policy.window_seconds
+
+
+def _helped(called: Called, situation: Situation, serves: AdditionResult, before: int) -> AdditionResult:
+    """Judge an addition that has served for a window. Under another load it counts as one that helped."""
+    traffic = situation.load.traffic
+    value = None if traffic is None else _value(called.figure, situation, traffic)
+    if traffic is None or is_better(called, situation):
+        return replace(serves, verdict=Verdict.HELPS, at=situation.now, value=value)
+    return AdditionResult(Verdict.DOES_NOT_HELP, situation.now, before + 1, value)
+
+
+def is_better(called: Called, situation: Situation) -> bool:
+    """Whether a figure has clearly fallen, more requests are served, or the load is another one."""
+    traffic = situation.load.traffic
+    if traffic is None or is_another_load(called.arrivals, traffic, situation.policy.window_seconds):
+        return True
+    value = _value(called.figure, situation, traffic)
+    served = _MINUTE * traffic.served
+    is_served = served > (1 + CLEARLY) * called.served and _is_news(served, called.served, traffic.recent.seconds)
+    return value is None or value <= (1 - CLEARLY) * called.value or is_served
+
+
+def is_another_load(arrivals: float, traffic: Traffic, window_seconds: float) -> bool:
+    """Whether so many requests a minute and those that come now are clearly different loads."""
+    now = _MINUTE * traffic.arrivals.per_second
+    is_far = abs(now - arrivals) > ANOTHER_LOAD * max(now, arrivals)
+    return is_far and _is_news(now, arrivals, window_seconds)
+
+
+def _is_news(per_minute: float, before: float, seconds: float) -> bool:
+    """Whether two rates, each counted over some time, differ by more than chance."""
+    counts = seconds / _MINUTE
+    return abs(per_minute - before) * counts > 3 * math.sqrt((per_minute + before) * counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """Additions in vain: the last one that was judged, and since when nothing more is under way (POSIX seconds).
+
+    ``is_awaited``: an addition after the last one that was judged is not judged yet.
+    """
+
+    last: ChangeRecord
+    result: AdditionResult
+    since: float
+    is_awaited: bool = False
+
+    @property
+    def reason(self) -> DecisionReason:
+        """The reason why no more are made."""
+        return IN_VAIN[self.result.verdict]
+
+    @property
+    def ends(self) -> float:
+        """When another addition is tried, in POSIX seconds."""
+        return self.since + pause_seconds(self.result)
+
+    @property
+    def numbers(self) -> Numbers:
+        """The figures for a sentence."""
+        result, called = self.result, self.last.called
+        numbers: Numbers = (("additions", result.in_a_row), ("words", result.words))
+        if called is not None and result.value is not None:
+            numbers = (*numbers, ("called", called.figure), ("before", called.value), ("after", result.value))
+        return numbers
+
+
+def pause_seconds(result: AdditionResult) -> float:
+    """Return how long no more is added after an addition in vain."""
+    free = MOST_IN_A_ROW if result.verdict is Verdict.DOES_NOT_SERVE else 1
+    doublings = min(result.in_a_row - free, 10)
+    return 0.0 if doublings < 0 else min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**doublings)
+
+
+def brake_of(history: ChangeHistory) -> Brake | None:
+    """Return the brake that additions in vain make; None if the last one that was judged was none."""
+    additions = [mark for mark in history.changes if mark.added]
+    judged = [mark for mark in additions if mark.result is not None]
+    last = judged[-1] if judged else None
+    if last is None or last.result is None or last.result.verdict not in IN_VAIN:
+        return None
+    taken_back = max((mark.at for mark in history.changes if mark.kind is ChangeKind.TAKE_BACK), default=0.0)
+    awaited = any(mark.result is None for mark in additions[additions.index(last) :])
+    return Brake(last, last.result, max(last.result.at, taken_back), awaited)
+
+
+def braked(change: AddReplica, situation: Situation) -> Wait | None:
+    """Return a wait if earlier additions were in vain, or while it is not known whether one was.
+
+    One for a figure that an addition has not changed so far waits until that one is judged. A try is of one replica:
+    that shows as much as several.
+    """
+    wanted: Numbers = (("wanted", change.reason.value),)
+    called = called_by(change.reason, situation)
+    brake = brake_of(situation.history)
+    if brake is None:
+        return _being_judged(called, situation, wanted)
+    if brake.result.verdict is Verdict.DOES_NOT_HELP and not _is_same(brake, called, situation):
+        return None
+    is_over = situation.now >= brake.ends and not brake.is_awaited
+    is_gone = not pause_seconds(brake.result) or _without(brake, situation) == situation.placement.replicas
+    if is_over and is_gone and change.count == 1:
+        return None
+    next_try = "" if situation.now >= brake.ends else to_rfc3339(math.ceil(brake.ends))
+    return Wait(brake.reason, (*wanted, *brake.numbers, ("next_try", next_try)))
+
+
+def _is_same(brake: Brake, called: Called | None, situation: Situation) -> bool:
+    """Whether an addition would be the one again that did not help: for the same figure, under the same load."""
+    traffic, before = situation.load.traffic, brake.last.called
+    if traffic is None or before is None or called is None or called.figure != before.figure:
+        return False
+    return not is_another_load(before.arrivals, traffic, situation.policy.window_seconds)
+
+
+def _being_judged(called: Called | None, situation: Situation, wanted: Numbers) -> Wait | None:
+    last = next((mark for mark in reversed(situation.history.changes) if mark.added), None)
+    if last is None or last.called is None or called is None or called.figure != last.called.figure:
+        return None
+    serves = last.result is not None and last.result.verdict is Verdict.SERVES
+    if not serves or is_better(last.called, situation):
+        return None
+    figures: Numbers = (("called", called.figure), ("before", last.called.value), ("after", called.value))
+    return Wait(DecisionReason.ADDITIONS_DO_NOT_HELP, (*wanted, ("additions", 1), *figures, ("next_try", "")))
+
+
+def replicas_without(situation: Situation) -> int:
+    """Return the replicas that are wanted without the last additions in vain, if these may be taken back now.
+
+    Nothing that serves ends for additions that do not serve, and none of them ends that may still begin to.
+    """
+    now, brake = situation.placement.replicas, brake_of(situation.history)
+    if brake is None or brake.is_awaited or not pause_seconds(brake.result):
+        return now
+    longest, newcomers = patience_seconds(situation), situation.placement.newcomers
+    is_of_pods = brake.result.verdict is Verdict.DOES_NOT_SERVE
+    if is_of_pods and not all(_is_over(each, longest, situation) for each in newcomers):
+        return now
+    return _without(brake, situation)
+
+
+def _without(brake: Brake, situation: Situation) -> int:
+    """Return the replicas without the last additions in vain. Those before another change are part of its number."""
+    placement, goal = situation.placement, situation.placement.replicas
+    for mark in _in_vain(situation.history.changes, goal):
+        goal = (mark.replicas or 0) - mark.added
+    serving = placement.ready if brake.result.verdict is Verdict.DOES_NOT_SERVE else 0
+    return min(placement.replicas, max(goal, 1, situation.policy.min_replicas, serving))
+
+
+def _in_vain(changes: tuple[ChangeRecord, ...], replicas: int) -> Iterator[ChangeRecord]:
+    """Yield the last additions with the same verdict in vain, the newest first, as far as each follows the other."""
+    verdict = None
+    for mark in reversed(changes):
+        found = None if mark.result is None else mark.result.verdict
+        if not mark.added or mark.replicas != replicas or found not in IN_VAIN or verdict not in (None, found):
+            return
+        yield mark
+        verdict, replicas = found, replicas - mark.added
+
+
+def added_within_hour(history: ChangeHistory, now: float) -> int:
+    """Return the replicas that were added in the last hour."""
+    return sum(mark.added for mark in history.changes if now - mark.at < HOUR_SECONDS)

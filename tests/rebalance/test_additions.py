@@ -1,0 +1,335 @@
+"""Additions as hypotheses: what does not serve, or changes nothing, is taken back, and tried again after a pause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from plimsoll.api.v1alpha1.status import ChangeStatus
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.rebalance.decide import LoopResult, decide
+from plimsoll.rebalance.state.additions import (
+    FIRST_PAUSE_SECONDS,
+    IN_VAIN,
+    LONGEST_PAUSE_SECONDS,
+    PATIENT_SECONDS,
+    brake_of,
+    pause_seconds,
+)
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, RemoveReplica, Wait
+from plimsoll.rebalance.state.history import AdditionResult, Called, ChangeHistory, ChangeKind, ChangeRecord, Verdict
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.situation import Newcomer, Situation
+from plimsoll.rebalance.why import sentence
+from plimsoll.status.loop import MARK
+from tests.support.engine_loads import NOW, Serves, replica_model
+from tests.support.hypotheses import room_for_all
+from tests.support.live_situations import AUTO, BUSY, CAPACITY, EASY, situation
+from tests.support.tables import examples
+
+STEP, STARTUP = 30.0, 90.0
+PULL = "ErrImagePull: manifest unknown"
+MORE = Serves(rate=CAPACITY)
+"""One replica more is needed than serve."""
+
+FULL = Serves(rate=0.0, running=1, kv_usage=0.97)
+DO_NOT_SERVE, DO_NOT_HELP = DecisionReason.ADDITIONS_DO_NOT_SERVE, DecisionReason.ADDITIONS_DO_NOT_HELP
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of the pods of an addition: after how long they serve (None: never), and what is said of them."""
+
+    seconds: float | None = STARTUP
+    words: str = ""
+    failures: int = 0
+
+
+SERVES, SILENT, FAILS = Fate(), Fate(None), Fate(None, PULL, failures=2)
+ONCE = Fate(None, "KeyError: 'x'", failures=1)
+LOST = Fate(None, "0/3 nodes are available")
+
+
+@dataclass
+class Pod:
+    born: float
+    fate: Fate
+
+    def serves(self, now: float) -> bool:
+        return self.fate.seconds is not None and now >= self.born + self.fate.seconds
+
+
+@dataclass
+class Course:
+    """One deployment under a load, whose additions have these fates, and the last one from then on.
+
+    The load is one for each pod, or ``is_shared`` by all.
+    """
+
+    fates: list[Fate]
+    load: Serves = MORE
+    is_shared: bool = False
+    policy: Any = AUTO
+    startup: float | None = STARTUP
+    now: float = NOW
+    model: Any = field(default_factory=replica_model)
+    pods: list[Pod] = field(default_factory=lambda: [Pod(0.0, SERVES)])
+    wanted: int = 1
+    history: ChangeHistory = field(default_factory=ChangeHistory)
+    memory: LoopMemory = field(default_factory=LoopMemory)
+    said: list[LoopResult] = field(default_factory=list)
+    peak: int = 1
+    additions: int = 0
+
+    @property
+    def serving(self) -> list[Pod]:
+        return [pod for pod in self.pods if pod.serves(self.now)]
+
+    def situation(self) -> Situation:
+        serving = self.serving
+        starting = [pod for pod in self.pods if pod not in serving]
+        load = replace(self.load, rate=self.load.rate / len(serving)) if self.is_shared else self.load
+        return situation(
+            *[load for _ in serving],
+            replicas=self.wanted,
+            policy=self.policy,
+            history=self.history,
+            memory=replace(self.memory, startup_seconds=self.startup),
+            now=self.now,
+            model=self.model,
+            settled_since=max(pod.born + (pod.fate.seconds or 0) for pod in serving),
+            starting_since=tuple(pod.born for pod in starting),
+            newcomers=tuple(Newcomer(pod.born, pod.fate.words, pod.fate.failures) for pod in starting),
+            latest_start=max(pod.born for pod in serving),
+        )
+
+    def play(self, seconds: float) -> Course:
+        for _ in range(round(seconds / STEP)):
+            self.turn()
+        return self
+
+    def turn(self) -> None:
+        self.now += STEP
+        decided = decide(self.situation(), room_for_all(self.wanted))
+        self.said.append(decided)
+        self.memory, self.history = decided.memory, decided.history
+        change = decided.decision
+        before = len(self.serving)
+        if isinstance(change, AddReplica | RemoveReplica):
+            self.wanted += change.count if isinstance(change, AddReplica) else -change.count
+            self.history = decided.recorded(self.now, self.wanted)
+        if isinstance(change, AddReplica):
+            fate = self.fates[min(self.additions, len(self.fates) - 1)]
+            self.additions += 1
+            self.pods += [Pod(self.now, fate) for _ in range(change.count)]
+        if isinstance(change, RemoveReplica):
+            by_service = sorted(self.pods, key=lambda pod: (not pod.serves(self.now), pod.born))
+            self.pods = by_service[: self.wanted]
+        if isinstance(change, RemoveReplica) and change.reason is DO_NOT_SERVE:
+            assert len(self.serving) == before, "what serves is never taken back"
+        self.peak = max(self.peak, len(self.pods))
+        self.history = restarted(self.history)
+
+    def kinds(self) -> list[str]:
+        return [mark.kind.value for mark in self.history.changes]
+
+    @property
+    def reasons(self) -> set[DecisionReason]:
+        return {each.decision.reason for each in self.said}
+
+
+def restarted(history: ChangeHistory) -> ChangeHistory:
+    """The history as another process reads it from the status, which has whole seconds."""
+    entries = (ChangeStatus.model_validate(MARK.fields(mark)) for mark in history.changes)
+    return ChangeHistory(tuple(map(MARK.read, entries)))
+
+
+def test_what_a_status_says_of_an_addition_reads_back_as_it_was() -> None:
+    course = Course([FAILS], policy=replace(AUTO, dollars_per_hour=None)).play(600)
+    assert restarted(course.history) == course.history
+    assert any(mark.result is not None and mark.result.words == PULL for mark in course.history.changes)
+    entry = MARK.fields(course.history.changes[0])
+    for broken in ({"verdict": "Guess"}, {"at": "soon"}, {"in_a_row": -4}, {"after": -1}):
+        read = MARK.read(ChangeStatus.model_validate(entry | {"result": entry["result"] | broken}))
+        assert read.result is None, "it is judged anew"
+
+
+@pytest.mark.parametrize(
+    ("fate", "last_taken_back"),
+    [(FAILS, 300), (ONCE, 420), (SILENT, PATIENT_SECONDS + 260), (LOST, PATIENT_SECONDS + 260)],
+)
+def test_additions_that_never_serve_stop_after_two_and_are_taken_back_in_time(
+    fate: Fate, last_taken_back: float
+) -> None:
+    course = Course([fate])
+    while "TakeBack" not in course.kinds() and course.now < NOW + 3600:
+        course.turn()
+    assert course.now - NOW <= last_taken_back
+    assert (course.kinds().count("Add"), course.peak, course.wanted) == (2, 3, 1)
+    course.play(STEP)
+    wait = course.said[-1].decision
+    assert (type(wait), wait.reason) == (Wait, DO_NOT_SERVE)
+    assert "no replica of 2 additions began to serve" in sentence(wait)
+    assert fate.words in sentence(wait)
+    assert "; the next try comes at 20" in sentence(wait)
+
+
+@pytest.mark.parametrize("fate", [FAILS, SILENT])
+def test_one_try_follows_each_pause_and_the_pauses_grow(fate: Fate) -> None:
+    course = Course([fate])
+    tries: list[float] = []
+    ends: list[float] = []
+    for _ in range(round(6 * 3600 / STEP)):
+        wanted = course.wanted
+        course.turn()
+        if course.wanted > wanted:
+            tries.append(course.now)
+        elif course.wanted < wanted:
+            ends.append(course.now)
+    pauses = [later - earlier for earlier, later in zip(ends, tries[2:], strict=False)]
+    allowed = [min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**index) for index in range(len(pauses))]
+    assert len(pauses) >= 4
+    assert all(at_least <= pause <= at_least + 2 * STEP for pause, at_least in zip(pauses, allowed, strict=True))
+    assert course.peak == 3, "one more than serves, after the first two"
+
+
+@settings(max_examples=examples(12), deadline=None, phases=(Phase.explicit, Phase.generate))
+@example(fates=[SILENT, SERVES, FAILS, FAILS, SERVES])
+@given(fates=st.lists(st.sampled_from([SERVES, SILENT, FAILS, Fate(250.0)]), min_size=1, max_size=6))
+def test_whatever_becomes_of_additions_what_serves_stays_and_no_more_than_two_in_a_row_fail(fates: list[Fate]) -> None:
+    course = Course([*fates, SERVES], policy=replace(AUTO, max_replicas=6))
+    course.play(7500)
+    assert len(course.serving) >= 2, "the last ones serve, whatever came before"
+    failed = [mark for mark in course.history.changes if mark.result and mark.result.verdict is Verdict.DOES_NOT_SERVE]
+    assert all(later.at - earlier.at >= STEP for earlier, later in pairwise(failed))
+    if not {SILENT, FAILS} & {*fates}:
+        assert "TakeBack" not in course.kinds()
+        assert (course.wanted, len(course.serving)) == (6, 6)
+    if {*fates} == {SERVES}:
+        assert course.reasons.isdisjoint(IN_VAIN.values()), "an honest deployment never meets the brake"
+
+
+def test_a_first_start_that_takes_longer_than_anybody_knew_is_waited_for() -> None:
+    """Expected are 300 s, stuck are 450 s; it takes 800 s, and each addition as long."""
+    course = Course([Fate(800.0)], startup=None).play(1500)
+    assert "TakeBack" not in course.kinds()
+    assert len(course.serving) >= 3
+
+
+def test_a_pod_that_comes_up_after_all_ends_the_brake() -> None:
+    course = Course([FAILS])
+    while "TakeBack" not in course.kinds():
+        course.turn()
+    assert brake_of(course.history) is not None
+    course.pods[0] = Pod(course.now, Fate(0.0))  # e.g. moved by a drain: what it needs is there again
+    course.fates = [SERVES]
+    course.play(2 * STEP)
+    assert brake_of(course.history) is None
+    assert course.wanted > 1
+
+
+def test_who_wants_a_least_number_gets_it_whatever_became_of_earlier_additions() -> None:
+    course = Course([FAILS]).play(600)
+    course.policy = replace(AUTO, min_replicas=4)
+    course.turn()
+    assert (course.wanted, course.said[-1].decision.reason) == (4, DecisionReason.BELOW_MIN_REPLICAS)
+    course.play(600)
+    assert course.wanted == 4
+
+
+def test_a_number_that_people_write_is_not_taken_back() -> None:
+    course = Course([FAILS])
+    while "TakeBack" not in course.kinds():
+        course.turn()
+    course.wanted = 5
+    course.pods += [Pod(course.now, FAILS) for _ in range(4)]
+    course.play(3600)
+    assert course.wanted >= 5
+
+
+def test_additions_that_change_nothing_are_judged_taken_back_and_tried_again() -> None:
+    """97 % of the KV cache of every engine is in use, and nothing comes."""
+    course = Course([SERVES], load=FULL)
+    course.play(STARTUP + AUTO.window_seconds + 5 * STEP)
+    assert (course.kinds(), course.wanted, course.peak) == (["Add", "TakeBack"], 1, 2)
+    made = course.history.changes[0]
+    assert made.called is not None
+    assert made.result is not None
+    assert (made.called.figure, made.called.value) == ("kv_percent", 97)
+    assert (made.result.verdict, made.result.value, made.result.in_a_row) == (Verdict.DOES_NOT_HELP, 97, 1)
+    course.turn()
+    words = sentence(course.said[-1].decision)
+    assert words.startswith("Nothing is added (SustainedKvPressure): with 1 addition the used percent of the KV cache ")
+    assert "went from 97 to 97, and as many requests come" in words
+    course.play(4 * 3600)
+    assert course.peak == 2
+    assert 4 <= course.additions <= 6
+
+
+def test_another_load_ends_the_brake_at_once() -> None:
+    course = Course([SERVES], load=FULL).play(600)
+    assert course.said[-1].decision.reason is DO_NOT_HELP
+    course.load = replace(BUSY, kv_usage=0.97)
+    course.play(4 * STEP)
+    assert course.wanted > 1
+
+
+def test_additions_that_help_are_not_judged_in_vain_while_more_come() -> None:
+    """The load of each pod stays at its most, as if requests came as fast as replicas do: what is served grows."""
+    course = Course([SERVES], load=replace(BUSY, waiting=40, kv_usage=0.97)).play(3000)
+    assert course.reasons.isdisjoint({DO_NOT_HELP, DO_NOT_SERVE})
+    assert course.wanted == AUTO.max_replicas
+
+
+def test_a_promise_that_no_replica_keeps_is_not_bought_with_more_of_them() -> None:
+    model = replace(replica_model(), slo=Slo(ttft_seconds=0.01))
+    course = Course([SERVES], load=replace(EASY, rate=4.0), is_shared=True, model=model).play(900)
+    assert course.history.changes[0].called == Called("ttft_ms", 200, 240, 240)
+    assert (course.kinds()[-1], course.wanted) == ("TakeBack", 1)
+    assert course.said[-1].decision.reason is DO_NOT_HELP
+
+
+@pytest.mark.parametrize(
+    ("in_a_row", "verdict", "seconds"),
+    [
+        (1, Verdict.DOES_NOT_SERVE, 0),
+        (2, Verdict.DOES_NOT_SERVE, 600),
+        (3, Verdict.DOES_NOT_SERVE, 1200),
+        (10**6, Verdict.DOES_NOT_SERVE, 4800),
+        (1, Verdict.DOES_NOT_HELP, 600),
+        (4, Verdict.DOES_NOT_HELP, 4800),
+    ],
+)
+def test_pauses_double_up_to_a_bound(in_a_row: int, verdict: Verdict, seconds: float) -> None:
+    assert pause_seconds(AdditionResult(verdict, NOW, in_a_row)) == seconds
+
+
+def test_a_clock_set_back_makes_no_pause_longer() -> None:
+    result = AdditionResult(Verdict.DOES_NOT_SERVE, NOW + 90_000, 2)
+    history = ChangeHistory((ChangeRecord(NOW + 90_000, ChangeKind.ADD, "R", 2, added=1, result=result),)).clamped(NOW)
+    brake = brake_of(history)
+    assert brake is not None
+    assert brake.ends == NOW + FIRST_PAUSE_SECONDS
+
+
+def test_additions_within_a_minute_are_one_with_all_that_they_added() -> None:
+    history = ChangeHistory()
+    for index in range(5):
+        history = history.recorded(ChangeRecord(NOW + index, ChangeKind.ADD, "R", 2 + 2 * index, added=2))
+    assert [(mark.replicas, mark.added) for mark in history.changes] == [(2, 2), (10, 8)]
+
+
+def test_no_more_are_added_in_an_hour_than_the_limit_allows() -> None:
+    course = Course([SERVES], policy=replace(AUTO, additions_per_hour=3)).play(3000)
+    assert course.wanted == 4
+    wait = course.said[-1].decision
+    assert (type(wait), wait.reason) == (Wait, DecisionReason.ADDITIONS_PER_HOUR_SPENT)
+    assert sentence(wait).endswith(
+        "3 replicas were added in the last hour, and spec.rebalancing.limits.additionsPerHour allows 3."
+    )
+    assert course.play(1500).wanted > 4
