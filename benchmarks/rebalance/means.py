@@ -14,7 +14,8 @@ class Mean:
     """The figures of one policy in one scenario, as means over seeds.
 
     ``recovery_seconds`` is the mean of the rises that were recovered from, None where there are none. ``never`` counts
-    the others, of all seeds.
+    the others, of all seeds. ``met`` is in how many seeds the situation's goal was met, None where it has none, and
+    ``misses`` is what was missed in the others.
     """
 
     policy: str
@@ -31,6 +32,9 @@ class Mean:
     flips: float
     recovery_seconds: float | None
     never: int
+    most_replicas: float = 0.0
+    met: int | None = None
+    misses: tuple[str, ...] = ()
 
     def figures(self) -> dict[str, object]:
         """Return the figures for JSON."""
@@ -67,6 +71,7 @@ def means(scores: Iterable[Score]) -> list[Mean]:
 
 def _mean(runs: Sequence[Score]) -> Mean:
     rises = [rise.seconds for run in runs for rise in run.recoveries]
+    judged = [run.misses for run in runs if run.misses is not None]
     return Mean(
         policy=runs[0].policy,
         scenario=runs[0].scenario,
@@ -82,6 +87,9 @@ def _mean(runs: Sequence[Score]) -> Mean:
         flips=mean(run.flips for run in runs),
         recovery_seconds=_known([seconds for seconds in rises if seconds is not None]),
         never=rises.count(None),
+        most_replicas=mean(run.most_replicas for run in runs),
+        met=judged.count(()) if judged else None,
+        misses=tuple(miss for misses in judged for miss in misses),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp
 from random import Random
 
@@ -11,7 +12,7 @@ from benchmarks.rebalance.scraping import Scraping
 from benchmarks.rebalance.step_seconds import times_of
 from benchmarks.rebalance.values import Change, Maker, Order, Outcome, Policy, Scenario, View
 from plimsoll.simulation.agenda import Agenda
-from plimsoll.simulation.fleet import Replica, SimulatedFleet, lasts
+from plimsoll.simulation.fleet import Replica, SimulatedFleet, Stock, lasts
 from plimsoll.simulation.gateway import Gateway
 from plimsoll.simulation.values import FaultKind
 
@@ -25,31 +26,44 @@ def run(scenario: Scenario, maker: Maker, policy_name: str, seed: int) -> Outcom
     Raises:
         ValueError: the catalogue does not have the model or the GPU type, or a request has no token.
     """
-    return _Run(scenario, maker(scenario), seed).outcome(policy_name)
+    agenda, stock = Agenda(), None if scenario.stock is None else Stock(scenario.stock)
+    runs = [_Run(each, maker(each), seed, agenda, stock) for each in (scenario, scenario.neighbour) if each is not None]
+    for each in runs:
+        each.begin()
+    agenda.run()
+    first, *others = [each.outcome(policy_name) for each in runs]
+    return replace(first, neighbour=others[0] if others else None)
 
 
 class _Run:
-    """All parts of one run, wired to each other."""
+    """All parts of the run of one deployment, wired to each other."""
 
-    def __init__(self, scenario: Scenario, policy: Policy, seed: int) -> None:
+    def __init__(self, scenario: Scenario, policy: Policy, seed: int, agenda: Agenda, stock: Stock | None) -> None:
         self._scenario, self._policy, self._seed = scenario, policy, seed
-        self._agenda = Agenda()
+        self._agenda, self._stock = agenda, stock
         times = times_of(scenario.engine).times(speed_factor(scenario, seed))
         self._scraping = Scraping(scenario, self._agenda, _chance(seed, "scrapes"))
-        self._fleet = SimulatedFleet(scenario, times, self._agenda, _chance(seed, "starts"), self._on_ready)
+        self._fleet = SimulatedFleet(scenario, times, self._agenda, _chance(seed, "starts"), self._on_ready, stock)
         patience = scenario.patience_seconds - times.request_seconds
-        self._gateway = Gateway(self._agenda, self._fleet.ready, scenario.routing, patience, _chance(seed, "routing"))
+        routing, chance = scenario.routing, _chance(seed, "routing")
+        self._gateway = Gateway(
+            self._agenda, self._fleet.ready, routing, patience, chance, scenario.faults, scenario.tries
+        )
         self._wanted = scenario.start_replicas
         self._changes: list[Change] = []
 
-    def outcome(self, policy_name: str) -> Outcome:
+    def begin(self) -> None:
+        """Plan everything that comes from outside."""
         scenario, tick = self._scenario, self._policy.tick_seconds
         self._fleet.begin()
         self._scraping.strike_at_their_times(self._fleet)
         arrivals = (each for each in scenario.arrivals(self._seed) if each.at < scenario.seconds)
         self._gateway.expect([fitting(each, scenario.engine) for each in arrivals])
         self._agenda.every(tick, tick, scenario.seconds, self._tick)
-        self._agenda.run()
+
+    def outcome(self, policy_name: str) -> Outcome:
+        """Return what came of it, after its end."""
+        scenario = self._scenario
         return Outcome(
             scenario=scenario,
             policy=policy_name,
@@ -92,6 +106,7 @@ class _Run:
             tpot_seconds=scenario.tpot_seconds,
             held=self._gateway.held,
             past=self._scraping.past(self._seed),
+            free=None if self._stock is None else self._stock.free,
         )
 
 

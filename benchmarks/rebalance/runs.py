@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import product
 from typing import cast
 
+from benchmarks.rebalance.policies.static import static_start
 from benchmarks.rebalance.scenarios.situation import Situation
-from benchmarks.rebalance.scoring import Score, score
+from benchmarks.rebalance.scoring import Score, missed, score
 from benchmarks.rebalance.values import Maker, Outcome, Scenario
 
 Run = Callable[[Scenario, Maker, str, int], Outcome]
@@ -50,9 +51,17 @@ def simulated(task: Task) -> Score:
 
 
 def scored_with(run: Run, makers: Mapping[str, Maker], task: Task) -> Score:
-    """Make one run and return its score. The requests themselves are forgotten."""
-    found = run(task.situation.scenario, makers[task.policy], task.policy, task.seed)
-    return score(found, task.situation)
+    """Make one run and return its score. The requests themselves are forgotten.
+
+    Where the situation has a goal, the run that it compares with is made too.
+    """
+    situation, maker = task.situation, makers[task.policy]
+    found = score(run(situation.scenario, maker, task.policy, task.seed), situation)
+    goal = situation.goal
+    if goal is None:
+        return found
+    other = run(goal.than, static_start if goal.by_fleet else maker, task.policy, task.seed)
+    return replace(found, misses=missed(goal, found, score(other, situation)))
 
 
 def registered() -> Mapping[str, Maker]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from operator import attrgetter
 
-from benchmarks.rebalance.scenarios.situation import Situation
+from benchmarks.rebalance.scenarios.situation import Goal, Situation
 from benchmarks.rebalance.values import Change, Outcome, Scenario
 from plimsoll.simulation.values import AnsweredRequest, Fate
 
@@ -41,7 +41,8 @@ class Score:
 
     ``goodput``, ``errors``, ``gave_up`` and ``lost`` are per cent of all requests, None where there was none. Errors
     are those whose client gave up, and those that were lost because their replica ended. ``usd`` is at the catalogue's
-    price. ``flips`` are explained at :func:`flips`.
+    price. ``flips`` are explained at :func:`flips`. ``most_replicas`` are the most that were wanted at a time.
+    ``misses`` is what of the situation's goal was missed, in words; None: there is no goal.
     """
 
     scenario: str
@@ -58,6 +59,8 @@ class Score:
     changes_per_hour: float
     flips: int
     recoveries: tuple[Recovery, ...]
+    most_replicas: int = 0
+    misses: tuple[str, ...] | None = None
 
     def figures(self) -> dict[str, object]:
         """Return the figures for JSON."""
@@ -65,24 +68,46 @@ class Score:
 
 
 def score(outcome: Outcome, situation: Situation) -> Score:
-    """Return the figures of a run."""
-    scenario, replica_hours = outcome.scenario, outcome.replica_seconds / HOUR
+    """Return the figures of a run. Those of two deployments on the same GPUs are of both; recovery is of the first."""
+    each = [outcome] if outcome.neighbour is None else [outcome, outcome.neighbour]
+    scenario, answered = outcome.scenario, [one for run in each for one in run.answered]
+    hours = [(run.replica_seconds / HOUR, run.scenario.engine) for run in each]
     return Score(
         scenario=scenario.name,
         group=situation.group.value,
         policy=outcome.policy,
         seed=outcome.seed,
-        requests=len(outcome.answered),
-        goodput=goodput(outcome.answered, scenario),
-        errors=errors(outcome.answered),
-        gave_up=part_of(outcome.answered, Fate.GAVE_UP),
-        lost=part_of(outcome.answered, Fate.LOST),
-        gpu_hours=replica_hours * scenario.engine.tensor_parallel,
-        usd=replica_hours * scenario.engine.hourly_price,
-        changes_per_hour=len(real_changes(outcome.changes)) * HOUR / scenario.seconds,
-        flips=flips(outcome.changes),
+        requests=len(answered),
+        goodput=_percent(sum(keeps(one, run.scenario) for run in each for one in run.answered), len(answered)),
+        errors=errors(answered),
+        gave_up=part_of(answered, Fate.GAVE_UP),
+        lost=part_of(answered, Fate.LOST),
+        gpu_hours=sum(replica_hours * engine.tensor_parallel for replica_hours, engine in hours),
+        usd=sum(replica_hours * engine.hourly_price for replica_hours, engine in hours),
+        changes_per_hour=sum(len(real_changes(run.changes)) for run in each) * HOUR / scenario.seconds,
+        flips=sum(flips(run.changes) for run in each),
         recoveries=tuple(recoveries(outcome, situation.rises)),
+        most_replicas=sum(_most(run) for run in each),
     )
+
+
+def _most(outcome: Outcome) -> int:
+    return max([outcome.scenario.start_replicas, *(change.after for change in outcome.changes)])
+
+
+def missed(goal: Goal, found: Score, other: Score) -> tuple[str, ...]:
+    """Return what of a goal a run missed, in words, given the run to compare it with."""
+    misses = []
+    more, ours, theirs = found.most_replicas - other.most_replicas, found.goodput or 0.0, other.goodput or 0.0
+    if goal.replicas is not None and more > goal.replicas:
+        misses.append(f"{found.most_replicas} replicas, {more} more")
+    if goal.points is not None and ours < theirs - goal.points:
+        misses.append(f"{ours:.1f} %, {theirs - ours:.1f} less")
+    if goal.hours is not None and found.gpu_hours > goal.hours * other.gpu_hours:
+        misses.append(f"{found.gpu_hours:.1f} GPU-hours, {found.gpu_hours / other.gpu_hours:.2f} x")
+    if found.flips > goal.flips:
+        misses.append(f"{found.flips} flips")
+    return tuple(misses)
 
 
 def keeps(answered: AnsweredRequest, scenario: Scenario) -> bool:

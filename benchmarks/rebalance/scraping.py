@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from math import ceil, isnan, nan
 from random import Random
@@ -90,6 +90,9 @@ class Scraping:
         if FaultKind.STALE_POD in faults:
             return
         sample = replica.engine.sample(self.agenda.now)
+        for fault in self.scenario.faults:
+            if fault.kind is FaultKind.FULL_CACHE and lasts(fault, self.agenda.now):
+                sample = replace(sample, kv_usage=fault.amount)
         self._count(replica, sample)
         self._samples[replica].append(_not_numbers(sample.at) if FaultKind.NOT_A_NUMBER in faults else sample)
 

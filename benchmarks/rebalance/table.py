@@ -24,6 +24,8 @@ def tables(found: Sequence[Mean]) -> Iterator[Table]:
         yield from _overviews(group, own)
         yield _totals(group, own)
         yield _details(group, own)
+        if any(each.met is not None for each in own):
+            yield _goals(group, own)
 
 
 def situations_table(known: Iterable[Situation]) -> Table:
@@ -32,9 +34,10 @@ def situations_table(known: Iterable[Situation]) -> Table:
     for label in ("scenario", "set", "replica", "minutes", "what it tests"):
         table.add_column(label, justify="right" if label == "minutes" else "left")
     for each in known:
+        words = each.tests if each.goal is None else f"{each.tests}\n  goal: {each.goal}"
         engine = each.scenario.engine
         replica = f"{engine.model.split('/')[-1]}, {engine.tensor_parallel} x {engine.gpu_type}"
-        table.add_row(each.name, each.group.value, replica, f"{each.scenario.seconds / 60:.0f}", each.tests)
+        table.add_row(each.name, each.group.value, replica, f"{each.scenario.seconds / 60:.0f}", words)
     return table
 
 
@@ -79,6 +82,20 @@ def _details(group: str, own: Sequence[Mean]) -> Table:
         for each in rows:
             name = scenario if each is rows[0] else ""
             table.add_row(name, each.policy, *_figures(each), end_section=each is rows[-1])
+    return table
+
+
+def _goals(group: str, own: Sequence[Mean]) -> Table:
+    table = _table(
+        f"The {group} set: goals",
+        "met: in how many seeds; `--list` says what each goal is and what it is compared with",
+    )
+    for label in ("scenario", "policy", "replicas", "met", "missed"):
+        table.add_column(label, justify="left" if label in ("scenario", "policy", "missed") else "right")
+    for each in own:
+        if each.met is not None:
+            met = f"{each.met} of {each.seeds}"
+            table.add_row(each.scenario, each.policy, _number(each.most_replicas), met, "; ".join(each.misses))
     return table
 
 

@@ -59,6 +59,9 @@ class Scenario:
         speed_error: how far the true speed is from the operator's performance model: the standard deviation of the
             logarithm of a factor on the time of every step. A seed has one factor, the same for all policies, so that
             no policy knows the speed.
+        tries: how often a client sends a request in all, if it gives up each time.
+        neighbour: another deployment on the same GPUs, with the same law; None: there is none.
+        stock: replicas for which there are GPUs, of both deployments together; None: GPUs never run out.
         past: the requests a second of the days before, from a seed: the ends of equal steps in seconds before the
             start of the run, and rates. They are what Prometheus would still have. None: nothing ran before.
     """
@@ -81,6 +84,9 @@ class Scenario:
     faults: tuple[InjectedFault, ...] = ()
     declared_concurrency: int = 16
     speed_error: float = SPEED_ERROR
+    tries: int = 1
+    neighbour: Scenario | None = None
+    stock: int | None = None
     past: Callable[[int], Sequence[tuple[float, float]]] | None = None
 
 
@@ -104,7 +110,8 @@ class View:
 
     ``held`` are the requests that wait in the gateway because no replica is ready. The gateway is always seen.
     ``past`` has the requests a second that got a first token, summed over all pods that ever were, as Prometheus gives
-    them for the days before and for the run so far: the ends of equal steps, and rates.
+    them for the days before and for the run so far: the ends of equal steps, and rates. ``free`` are the replicas for
+    which GPUs are free; None: there are always more.
     """
 
     now: float
@@ -119,6 +126,7 @@ class View:
     tpot_seconds: float
     held: int = 0
     past: Sequence[tuple[float, float]] = ()
+    free: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +169,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one run. ``replica_seconds`` counts replicas while they hold their GPUs."""
+    """The outcome of one run. ``replica_seconds`` counts replicas while they hold their GPUs.
+
+    ``neighbour`` is that of the other deployment on the same GPUs; None: there was none.
+    """
 
     scenario: Scenario
     policy: str
@@ -169,3 +180,4 @@ class Outcome:
     answered: tuple[AnsweredRequest, ...]
     changes: tuple[Change, ...]
     replica_seconds: float
+    neighbour: Outcome | None = None

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.memory import peak_mib
-from benchmarks.rebalance.policies.ours import room_for_all, running_of, spec_of, surroundings_of
+from benchmarks.rebalance.policies.ours import room_of, running_of, spec_of, surroundings_of
 from benchmarks.rebalance.scenarios.known import situations
 from benchmarks.rebalance.values import PodView, View
 from benchmarks.signals.exporter import SLOW, names_of, pages_of
@@ -116,7 +116,7 @@ class Turns:
                 RUNNING,
                 surroundings_of(view),
                 reading,
-                room_for_all(view.engine, view.wanted),
+                room_of(view, view.wanted),
                 now=now,
             ).standing
             self.seen[key] = reading

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from statistics import fmean, pstdev
@@ -295,9 +296,8 @@ def test_every_situation_is_declared_in_order(name: str) -> None:
 def test_the_two_sets_share_no_seed_and_no_load() -> None:
     groups = {group: [each for each in situations().values() if each.group is group] for group in SETS}
     tuned, judged = groups[Group.TUNING], groups[Group.VALIDATION]
-    assert len(tuned) + len(judged) + len(groups[Group.RHYTHM]) == len(situations())
-    assert seeds_of(tuned).isdisjoint(seeds_of(judged))
-    assert seeds_of(groups[Group.RHYTHM]).isdisjoint(seeds_of([*tuned, *judged]))
+    assert sum(len(own) for own in groups.values()) == len(situations())
+    assert len({seed for own in groups.values() for seed in seeds_of(own)}) == 1000 * len(SETS)
     assert {each.scenario.engine.model for each in tuned} == {"Qwen/Qwen3-32B"}
     replayed = {each.name for each in judged if isinstance(each.scenario.arrivals, Replay)}
     assert replayed == {"azure-conv", "azure-code", "mooncake"}
@@ -305,6 +305,21 @@ def test_the_two_sets_share_no_seed_and_no_load() -> None:
     assert {(each.scenario.engine.model, each.scenario.engine.gpu_type) for each in tuned} == {
         (engine.model, engine.gpu_type) for engine in (ENGINE, CHEAP_ENGINE)
     }
+
+
+def test_every_fault_has_a_goal_and_is_compared_with_a_run_without_it() -> None:
+    found = [each for each in situations().values() if each.group is Group.FAULTS]
+    assert [each.name for each in found if each.goal is None] == []
+    assert {
+        each.name: each.goal for each in situations().values() if each.group is not Group.FAULTS and each.goal
+    } == {}
+    for each in found:
+        assert each.goal is not None
+        assert each.goal.than.name == each.name  # the same name has the same speed
+        assert each.goal.flips == 1
+        assert each.goal.by_fleet or replace(each.goal.than, name="") != replace(each.scenario, name="")
+    said = str(next(each.goal for each in found if each.name == "SILENTPOD"))
+    assert said == "at most 1 more, 1 points less, 1.3 x the GPU-hours, 1 flip than if it has metrics"
 
 
 def seeds_of(own: list[Situation]) -> set[int]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -17,8 +18,8 @@ from benchmarks.rebalance.asked import MOST_SEEDS
 from benchmarks.rebalance.means import Mean, means, total
 from benchmarks.rebalance.runs import Task, scored_with, scores, tasks
 from benchmarks.rebalance.scenarios.known import QUICK, situations
-from benchmarks.rebalance.scenarios.situation import Situation
-from benchmarks.rebalance.scoring import FLIP_SECONDS, Score, errors, flips, goodput, recoveries, score
+from benchmarks.rebalance.scenarios.situation import Goal, Situation
+from benchmarks.rebalance.scoring import FLIP_SECONDS, Score, errors, flips, goodput, missed, recoveries, score
 from benchmarks.rebalance.table import tables
 from benchmarks.rebalance.values import Change, Maker, Outcome, Policy, Scenario, View
 from plimsoll.simulation.values import AnsweredRequest, Arrival, Fate
@@ -326,6 +327,9 @@ def test_the_list_says_what_each_scenario_tests_and_runs_nothing(capsys: Capture
     assert command("--list", "--width", "250") == 0
     said = capsys.readouterr()
     assert all(each.tests in said.out for each in situations().values())
+    goals = [str(each.goal) for each in situations().values() if each.goal is not None]
+    assert len(goals) == said.out.count("goal: ")
+    assert [goal for goal in goals if f"goal: {goal}" not in said.out] == []
     assert said.err == ""
 
 
@@ -334,7 +338,7 @@ def test_the_list_says_what_each_scenario_tests_and_runs_nothing(capsys: Capture
     [
         (("--policies", "one,keda"), ("--policies: 'keda' is unknown; there are one, ten",)),
         (("--scenarios", "S1,S99"), ("--scenarios: 'S99' is unknown; there are S1, S2, S3", "V-FAULTS")),
-        (("--set", "test"), ("--set: 'test' is unknown; there are tuning, validation, rhythm, all",)),
+        (("--set", "test"), ("--set: 'test' is unknown; there are tuning, validation, rhythm, faults, all",)),
         (("--set", "tuning", "--scenarios", "azure-conv"), ("--scenarios in the tuning set: 'azure-conv' is unknown",)),
         (("--seeds", str(MOST_SEEDS + 1)), ("no seed is in both sets",)),
         (("--seeds", "0"), ("--seeds",)),
@@ -356,6 +360,63 @@ def test_several_processes_give_the_same_scores_in_the_same_order() -> None:
     scored = partial(scored_with, fake, MAKERS)
     assert wanted[0] == Task(situations()["S9"], "one", 1)
     assert list(scores(wanted, scored, jobs=2)) == list(scores(wanted, scored, jobs=1))
+
+
+S1_GOAL = Goal(replace(S1.scenario, start_replicas=10), "ten", replicas=1, points=5.0, hours=1.5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, ()),
+        ({"most_replicas": 4, "goodput": 95.0, "gpu_hours": 3.0, "flips": 1}, ()),
+        ({"most_replicas": 5}, ("5 replicas, 2 more",)),
+        ({"goodput": 94.9}, ("94.9 %, 5.1 less",)),
+        ({"goodput": None}, ("0.0 %, 100.0 less",)),
+        ({"gpu_hours": 3.1}, ("3.1 GPU-hours, 1.55 x",)),
+        ({"flips": 2, "most_replicas": 9}, ("9 replicas, 6 more", "2 flips")),
+    ],
+)
+def test_a_goal_says_what_was_missed(changed: dict[str, Any], words: tuple[str, ...]) -> None:
+    other = replace(run_of(), most_replicas=3, goodput=100.0, gpu_hours=2.0)
+    assert missed(S1_GOAL, replace(other, **changed), other) == words
+    anything = replace(S1_GOAL, replicas=None, points=None, hours=None, flips=99)
+    assert missed(anything, replace(other, **changed), other) == ()
+
+
+@pytest.mark.parametrize(
+    ("compared", "points", "met"),
+    [("same law", 5.0, (1, ())), ("fleet", 5.0, (0, ("10.0 %, 90.0 less",))), ("fleet", 90.0, (1, ()))],
+)
+def test_a_run_is_compared_with_the_one_of_its_goal(
+    compared: str, points: float, met: tuple[int, tuple[str, ...]]
+) -> None:
+    def by_its_name(scenario: Scenario, maker: Maker, policy_name: str, seed: int) -> Outcome:
+        found = fake(scenario, maker, policy_name, seed)
+        is_fleet = not isinstance(maker(scenario), _Always)
+        every = tuple(served(at, ttft=0.1) for at in range(10))
+        return replace(found, answered=every) if is_fleet else found
+
+    goal = replace(S1_GOAL, by_fleet=compared == "fleet", points=points, replicas=None, hours=None)
+    (mean,) = means([scored_with(by_its_name, MAKERS, Task(replace(S1, goal=goal), "one", 1))])
+    assert (mean.met, mean.misses) == met
+    line = next(line for line in text_of([mean]).splitlines() if " of 1" in line)
+    assert line.split() == ["S1", "one", "3.0", str(met[0]), "of", "1", *" ".join(met[1]).split()]
+
+
+def test_a_situation_without_a_goal_has_no_table_of_goals() -> None:
+    shown = text_of(means([run_of()]))
+    assert "goals" not in shown
+
+
+def test_two_deployments_are_scored_together() -> None:
+    own = outcome([served(), served(ttft=9.0)])
+    other = replace(own, answered=(served(), served()), changes=(Change(0, 1, 3), Change(60, 3, 1)))
+    alone, both = score(own, S1), score(replace(own, neighbour=other), S1)
+    assert (alone.goodput, both.goodput) == (50, 75)
+    assert (both.gpu_hours, both.usd) == (2 * alone.gpu_hours, 2 * alone.usd)
+    assert (both.flips, both.most_replicas) == (alone.flips + 1, alone.most_replicas + 3)
+    assert both.recoveries == alone.recoveries
 
 
 def test_a_scenario_is_run_and_scored_by_its_own_rises() -> None:

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.rebalance.running import run
 from benchmarks.rebalance.values import Change, PodView, Scenario, View
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.fleet import Replica
@@ -369,3 +370,70 @@ def test_requests_go_where_the_routing_says() -> None:
     assert 3 not in two
     assert two[0] > two[1] > two[2] > 50
     assert set(chosen(Routing.TWO_CHOICES, [7])) == {0}
+
+
+def token_seconds(asked: Scenario) -> list[float]:
+    return [each.tpot_seconds or 0.0 for each in outcome(asked, Scripted()).answered]
+
+
+def test_a_slow_pod_takes_longer_while_the_fault_lasts_and_others_do_not() -> None:
+    arrivals = [Arrival(at, 1000, 100) for at in (10.0, 100.0, 200.0)]
+    slow = InjectedFault(FaultKind.SLOW_POD, 50.0, 100.0, replicas=1, amount=10.0)
+    alone = replace(scenario(*arrivals), faults=(slow,))
+    times, usual = token_seconds(alone), token_seconds(replace(alone, faults=()))
+    assert [found / expected for found, expected in zip(times, usual, strict=True)] == pytest.approx([1, 10, 1])
+    two = replace(
+        alone, start_replicas=2, arrivals=lambda _: [Arrival(100.0 + 1e-3 * index, 1000, 100) for index in (0, 1)]
+    )
+    assert sorted(round(each / usual[0]) for each in token_seconds(two)) == [1, 10]
+
+
+def test_a_share_of_the_requests_sticks_to_the_oldest_pod() -> None:
+    sticky = InjectedFault(FaultKind.STICKY, 0.0, 300.0, amount=0.5)
+    policy = Scripted()
+    asked = replace(scenario(seconds=1000), start_replicas=4, arrivals=poisson(4.0, 100, 10, 1000))
+    outcome(replace(asked, faults=(sticky,), seconds=300), policy)
+    served = [pod.samples[-1].first_tokens_total for pod in policy.views[-1].pods]
+    assert served[0] / sum(served) == pytest.approx(0.5 + 0.5 / 4, abs=0.05)
+
+
+def test_every_pod_may_report_a_full_cache_that_is_empty() -> None:
+    fault = InjectedFault(FaultKind.FULL_CACHE, 100.0, 100.0, amount=0.97)
+    policy = views(fault)
+    reported = [(sample.at, sample.kv_usage) for pod in policy.views[-1].pods for sample in pod.samples]
+    assert {use for at, use in reported if 100 <= at < 200} == {0.97}
+    assert {use for at, use in reported if not 100 <= at < 200} == {0.0}
+
+
+@pytest.mark.parametrize(("tries", "moments"), [(1, [0.0]), (3, [0.0, 4.0, 8.0])])
+def test_a_client_that_gives_up_sends_its_request_again(tries: int, moments: list[float]) -> None:
+    stuck = replace(scenario(Arrival(0.0, 4000, 10)), patience_seconds=4.0, tries=tries)
+    slow = InjectedFault(FaultKind.SLOW_POD, 0.0, 300.0, amount=1e4)
+    found = outcome(replace(stuck, faults=(slow,)), Scripted()).answered
+    assert [each.arrival.at for each in found] == pytest.approx(moments, abs=0.1)
+    assert {each.fate for each in found} == {Fate.GAVE_UP}
+    served = outcome(replace(stuck, tries=3), Scripted()).answered
+    assert [each.fate for each in served] == [Fate.SERVED]
+
+
+def shared(stock: int, first: dict[float, int], second: dict[float, int]) -> tuple[Scripted, Scripted]:
+    both = [Scripted(first), Scripted(second)]
+    asked = replace(scenario(), stock=stock, neighbour=replace(scenario(), name="other"))
+    found = run(asked, lambda each: both[each.name == "other"], "scripted", 1)
+    assert found.neighbour is not None
+    assert found.neighbour.scenario.name == "other"
+    return both[0], both[1]
+
+
+def test_two_deployments_share_a_stock_and_who_waits_is_placed_when_gpus_are_given_back() -> None:
+    first, second = shared(4, {10.0: 3, 100.0: 1}, {20.0: 3})
+    assert [pod.is_placed for pod in pods_at(first, 95.0)] == [True, True, True]
+    assert [pod.is_placed for pod in pods_at(second, 95.0)] == [True, False, False]
+    assert [pod.is_placed for pod in pods_at(second, 105.0)] == [True, True, True]
+    assert [view.free for view in first.views if view.now in (5.0, 15.0, 105.0)] == [2, 0, 0]
+    assert second.views[-1].pods[1].ready_since is not None
+
+
+def test_a_stock_without_gpus_for_the_beginning_is_refused() -> None:
+    with pytest.raises(ValueError, match="stock: 0 replicas, and 1 serve at the start"):
+        shared(1, {}, {})

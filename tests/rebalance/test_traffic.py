@@ -20,6 +20,7 @@ FEW_FINISHED = 20
 LENGTHS_SECONDS = (120.0, 300.0, 600.0)
 
 STEADY = Serves(rate=2.0)
+IDLE = replace(STEADY, running=0.0)
 COUNTERS = (
     "prompt_tokens_total",
     "generation_tokens_total",
@@ -95,14 +96,14 @@ def test_a_restarted_engine_begins_again_and_loses_only_its_last_requests() -> N
 
 def test_a_new_pod_is_counted_from_zero() -> None:
     since = NOW - 60
-    young = pod("b", STEADY, moments(seconds=45), came=lambda at: 3.0 * (at - since))
+    young = pod("b", IDLE, moments(seconds=45), came=lambda at: 3.0 * (at - since))
     found = seen(pod("a", STEADY), young, ready_since={"a": LONG_AGO, "b": since})
     assert found.recent.per_second == pytest.approx(5.0)
     assert found.steady.per_second == pytest.approx(2.0 + 3.0 * 60 / 120)
 
 
 def test_a_new_pod_with_one_sample_is_counted_from_its_readiness() -> None:
-    once = pod("b", STEADY, [NOW], came=lambda _: 30.0)
+    once = pod("b", IDLE, [NOW], came=lambda _: 30.0)
     found = seen(pod("a", STEADY), once, ready_since={"a": LONG_AGO, "b": NOW - 10})
     assert found.pods == 2
     assert found.steady.per_second == pytest.approx(2.0 + 30 / 120)
@@ -156,15 +157,51 @@ def test_chance_is_no_news() -> None:
 
 
 def test_a_few_requests_in_the_first_second_of_a_new_pod_are_no_rise() -> None:
-    """The next scrapes are a whole period apart, and would show one."""
+    """Scrapes of the old pods from before and after would show one, and the longer time has both."""
     known = [pod(f"p{index}", STEADY) for index in range(4)]
     since = {each.pod: LONG_AGO for each in known}
-    begun = pod("new", STEADY, [NOW], came=lambda _: 6.0)
+    begun = pod("new", IDLE, [NOW], came=lambda _: 6.0)
     found = seen(*known, begun, ready_since=since | {"new": NOW - 1})
     assert found.arrivals.per_second == pytest.approx(8.0, rel=0.05)
-    later = pod("new", STEADY, [NOW - 15, NOW], came=lambda at: 6.0 + 12.0 * (at - NOW + 15))
+    later = pod("new", IDLE, [NOW - 15, NOW], came=lambda at: 6.0 + 12.0 * (at - NOW + 15))
     found = seen(*known, later, ready_since=since | {"new": NOW - 16})
-    assert found.arrivals.per_second == pytest.approx(20.0, rel=0.05)
+    assert found.arrivals.per_second == pytest.approx(8.0 + (6.0 + 12.0 * 15) / 30)
+
+
+def test_requests_that_go_to_a_new_pod_instead_of_others_are_no_rise() -> None:
+    """The old pods are scraped some seconds before and after it begins to serve, so a line between counts too late."""
+    begins, period = NOW - 10, 15.0
+    before = [
+        pod(f"p{index}", IDLE, moments(phase=phase), came=stepping(4.0, 0.0, begins))
+        for index, phase in enumerate((0.0, 2.0, 3.0, 4.0))
+    ]
+    new = pod("new", IDLE, [NOW], came=lambda _: 16.0 * (NOW - begins))
+    since = {each.pod: LONG_AGO for each in before} | {"new": begins}
+    found = seen(*before, new, ready_since=since)
+    assert found.arrivals is found.steady
+    assert found.arrivals.per_second == pytest.approx(16.0, rel=0.05)
+    settled = {**since, "new": NOW - 2 * period - 1}
+    assert seen(*before, new, ready_since=settled).latest.per_second != pytest.approx(16.0, rel=0.05)
+
+
+def test_prompts_that_are_computed_at_last_have_not_come_now() -> None:
+    """A hundred requests were admitted in overload; all of their first tokens come between the last two scrapes."""
+    computing, load = 100.0, replace(STEADY, waiting=0.0)
+    samples = pod("a", load).samples
+    late = replace(samples[-1], first_tokens_total=(samples[-1].first_tokens_total or 0.0) + computing)
+    found = seen(PodSignals("a", (*samples[:-1], late)))
+    for rate in (found.steady, found.recent, found.latest):
+        assert rate.per_second == pytest.approx(2.0, rel=0.1)
+    unknown = tuple(replace(each, running=None) for each in (*samples[:-1], late))
+    assert seen(PodSignals("a", unknown)).latest.per_second == pytest.approx(2.0 + computing / 15)
+
+
+def test_requests_whose_client_left_have_come() -> None:
+    """The engine does not count them as ended. One of four leaves after its first token."""
+    samples = tuple(
+        replace(each, finished_total=0.75 * (each.finished_total or 0.0)) for each in pod("a", STEADY).samples
+    )
+    assert seen(PodSignals("a", samples)).steady.per_second == pytest.approx(2.0)
 
 
 def test_the_first_two_scrapes_of_a_new_pod_show_what_came_between_them() -> None:
@@ -177,7 +214,7 @@ def test_the_first_two_scrapes_of_a_new_pod_show_what_came_between_them() -> Non
 def test_a_new_pod_does_not_hide_that_arrivals_fell() -> None:
     """A flood ended with the last scrape, and a replica that it asked for has just begun to serve."""
     known = [pod(f"p{index}", STEADY, moments(), came=stepping(40.0, 0.2, NOW - 15)) for index in range(2)]
-    begun = pod("new", STEADY, [NOW], came=lambda _: 1.0)
+    begun = pod("new", IDLE, [NOW], came=lambda _: 1.0)
     found = seen(*known, begun, ready_since={each.pod: LONG_AGO for each in known} | {"new": NOW - 1})
     assert found.steady.per_second > 60
     assert found.arrivals.per_second == pytest.approx(0.2 + 0.2 + 1 / 15)

@@ -46,8 +46,25 @@ def test_noise_is_no_rise() -> None:
     assert sum(rise > 0 for rise in found) <= 4
 
 
+def test_a_step_with_a_hole_after_it_is_no_rise() -> None:
+    """While requests wait no point is kept. These were seen around a step from 2.2 to 7.5 requests a second."""
+    before = (1.7, 2.34, 2.14, 2.49, 2.29, 2.48, 2.37, 2.86)
+    known = [Point(400.0 + 30 * index, rate) for index, rate in enumerate(before)]
+    after = [Point(910.0 + 30 * index, rate) for index, rate in enumerate((7.7, 7.08, 7.75, 7.72))]
+    assert rise_within([*known, *after], 284.5) == 0
+
+
+def test_a_rise_that_has_two_levels_as_well_is_taken_for_a_step() -> None:
+    """The sums of squares of the best line and of the best step, by hand."""
+    rates = [10, 10, 10, 10, 11, 11, 13, 13, 14, 14, 14, 14]
+    found = [Point(1e9 + 30.0 * index, float(rate)) for index, rate in enumerate(rates)]
+    assert rise_within(found, 300) == 0
+    line = [Point(each.at, 10 + 4 * index / 11 + (0.2 if index % 2 else -0.2)) for index, each in enumerate(found)]
+    assert rise_within(line, 300) == pytest.approx(3.7, abs=0.2)
+
+
 @every_case("count", [12, 16, 20])
-@every_case("errors", [0.5, 0.98, 1.02, 3.0])
+@every_case("errors", [0.5, 0.98, 3.0])
 def test_a_rise_counts_from_the_standard_errors_that_make_it_significant(count: int, errors: float) -> None:
     """The slope over its standard error is r sqrt((n - 2) / (1 - r^2)), with the correlation r (Student's t)."""
     scrapes = [(30.0 * index, (1.0, -1.0, -1.0, 1.0)[index % 4]) for index in range(count)]

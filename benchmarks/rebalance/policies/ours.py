@@ -1,7 +1,7 @@
 """The operator's own law: each tick is one turn of its live loop, :func:`plimsoll.decision.turns.take_turn`.
 
 The policy gives the turn what the operator reads from a cluster: the spec, the pods, the samples and the plan. Every
-change has a place, because the benchmark's GPUs never run out. The operator looks every 5 s, with the API's default
+change has a place, unless the scenario's GPUs run out. The operator looks every 5 s, with the API's default
 bounds.
 """
 
@@ -72,7 +72,7 @@ class Ours:
             running_of(view),
             surroundings_of(view),
             replace(reading_of(view), season=self._season_at(view)),
-            room_for_all(view.engine, self.standing.target_replicas),
+            room_of(view, self.standing.target_replicas),
             now=view.now,
         )
         self.standing = self.turn.standing
@@ -196,10 +196,15 @@ def reading_of(view: View) -> Reading:
     )
 
 
+def room_of(view: View, replicas: int) -> WhatIf:
+    """Return answers for a deployment that runs, where changes have a place while GPUs are free."""
+    return room_for(view.engine, replicas, None if view.free is None else len(view.pods) + view.free)
+
+
 @cache
-def room_for_all(engine: EngineSpec, replicas: int) -> WhatIf:
-    """Return answers for a deployment that runs, where every change has a place."""
-    return open_room(_request(engine, replicas), _choice(engine))
+def room_for(engine: EngineSpec, replicas: int, most: int | None) -> WhatIf:
+    """Return answers for a deployment that runs, where there is room for so many replicas; None: for any number."""
+    return open_room(_request(engine, replicas), _choice(engine), most)
 
 
 def _choice(engine: EngineSpec) -> Option:

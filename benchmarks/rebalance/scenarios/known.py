@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import chain
 
+from benchmarks.rebalance.scenarios.faults import faults
 from benchmarks.rebalance.scenarios.rhythm import rhythm
 from benchmarks.rebalance.scenarios.situation import Situation
 from benchmarks.rebalance.scenarios.tuning import tuning
@@ -19,8 +20,8 @@ They are a start, a bottleneck that no KV cache shows, a burst, a step with a fa
 
 @cache
 def situations() -> dict[str, Situation]:
-    """Return all situations by their names: those for tuning, those for validation, and those with days before."""
-    return {each.name: each for each in chain(tuning(), validation(), rhythm())}
+    """Return all situations by their names: for tuning, for validation, with days before, and with goals."""
+    return {each.name: each for each in chain(tuning(), validation(), rhythm(), faults())}
 
 
 def quick() -> list[Situation]:

@@ -185,6 +185,10 @@ class SimulatedEngine:
             return QueueObstacle.SEQUENCE_SLOTS
         return QueueObstacle.STEP if self._can_admit() else QueueObstacle.CACHE
 
+    def slow_down(self, factor: float) -> None:
+        """Let each step that is planned from now on take so many times as long as before."""
+        self._times = self._times.times(factor)
+
     def requests(self) -> tuple[SimulatedRequest, ...]:
         """Return all requests that are not answered."""
         return (*self._decoding.requests(), *self._prompts.requests(), *self._waiting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.agenda import Action, Agenda
 from plimsoll.simulation.draws import Chance
 from plimsoll.simulation.engine import SimulatedEngine, StepTimes
 from plimsoll.simulation.values import EngineLimits, Fate, FaultKind, InjectedFault, SimulatedRequest
@@ -112,6 +113,32 @@ def lasts(fault: InjectedFault, now: float) -> bool:
     return fault.begins_at <= now < fault.begins_at + fault.seconds
 
 
+@dataclass(slots=True)
+class Stock:
+    """GPUs that several deployments share, for so many replicas. Replicas that find none wait in their order."""
+
+    free: int
+    _waiting: dict[Replica, Action] = field(default_factory=dict, init=False)
+
+    def take(self, replica: Replica, on_placed: Action) -> None:
+        """Place a replica now, or as soon as it is its turn."""
+        self._waiting[replica] = on_placed
+        self._serve()
+
+    def give_back(self, replica: Replica) -> None:
+        """Take back what a replica that has ended had, or its place in the queue."""
+        if self._waiting.pop(replica, None) is None:
+            self.free += 1
+            self._serve()
+
+    def _serve(self) -> None:
+        while self.free > 0 and self._waiting:
+            replica = next(iter(self._waiting))
+            self.free -= 1
+            replica.placed_at = replica.agenda.now
+            self._waiting.pop(replica)()
+
+
 Limits = TypeVar("Limits", bound=EngineLimits)
 Limits_co = TypeVar("Limits_co", bound=EngineLimits, covariant=True)
 
@@ -153,6 +180,8 @@ class SimulatedFleet(Generic[Limits]):
     agenda: Agenda
     rng: Chance
     on_ready: Callable[[Replica], None]
+    stock: Stock | None = None
+    """The GPUs that there are; None: they never run out."""
     replicas: list[Replica] = field(default_factory=list)
     engine: Limits = field(init=False)
     """How replicas are created from now on."""
@@ -176,9 +205,26 @@ class SimulatedFleet(Generic[Limits]):
         return self._ready
 
     def begin(self) -> None:
-        """Create the replicas that serve from the beginning."""
+        """Create the replicas that serve from the beginning, and let pods get slow at their times.
+
+        Raises:
+            ValueError: the stock has no GPUs for them.
+        """
+        if self.stock is not None and self.stock.free < self.rules.start_replicas:
+            raise ValueError(f"stock: {self.stock.free} replicas, and {self.rules.start_replicas} serve at the start")
         for _ in range(self.rules.start_replicas):
-            self._get_ready(self._create(self.agenda.now))
+            replica = self._create(self.agenda.now)
+            if self.stock is not None:
+                self.stock.take(replica, lambda: None)
+            self._get_ready(replica)
+        for fault in self.rules.faults:
+            if fault.kind is FaultKind.SLOW_POD:
+                self.agenda.at(fault.begins_at, partial(self._slow_down, fault))
+
+    def _slow_down(self, fault: InjectedFault) -> None:
+        for replica in self._ready[: fault.replicas]:
+            replica.engine.slow_down(fault.amount)
+            self.agenda.at(fault.begins_at + fault.seconds, partial(replica.engine.slow_down, 1 / fault.amount))
 
     def resize(self, wanted: int) -> None:
         """Create or remove replicas until so many start or serve. An update has one more."""
@@ -220,10 +266,19 @@ class SimulatedFleet(Generic[Limits]):
         factor = self.rng.uniform(*self.rules.cold_start_spread)
         shortage = self._strike(FaultKind.NO_ROOM)
         placed_at = self.agenda.now if shortage is None else shortage.begins_at + shortage.seconds
-        replica = self._create(placed_at)
-        if self._strike(FaultKind.STUCK_STARTS) is None:
-            ready_at = placed_at + self.rules.cold_start_seconds * factor
-            self.agenda.at(ready_at, partial(self._get_ready, replica))
+        replica = self._create(placed_at if self.stock is None else math.inf)
+        seconds = self.rules.cold_start_seconds * factor
+        is_stuck = self._strike(FaultKind.STUCK_STARTS) is not None
+        begin = partial(self._await_ready, replica, math.inf if is_stuck else seconds)
+        if self.stock is None:
+            begin()
+        else:
+            self.stock.take(replica, begin)
+
+    def _await_ready(self, replica: Replica, seconds: float) -> None:
+        """Let a replica that is placed serve after so many seconds; one that is stuck never does."""
+        if seconds < math.inf:
+            self.agenda.at(replica.placed_at + seconds, partial(self._get_ready, replica))
 
     def _strike(self, kind: FaultKind) -> InjectedFault | None:
         """Return the fault of a kind that hits the replica that is created now."""
@@ -251,7 +306,7 @@ class SimulatedFleet(Generic[Limits]):
     def _remove(self, replica: Replica) -> None:
         self._living.remove(replica)
         if replica.stage is Stage.STARTING or replica.engine.load == 0:
-            replica.stop()
+            self._stop(replica)
         else:
             replica.stage = Stage.DRAINING
             self.agenda.at(self.agenda.now + self.rules.drain_seconds, partial(self._end_if_draining, replica))
@@ -260,4 +315,9 @@ class SimulatedFleet(Generic[Limits]):
 
     def _end_if_draining(self, replica: Replica) -> None:
         if replica.stage is Stage.DRAINING:
-            replica.stop()
+            self._stop(replica)
+
+    def _stop(self, replica: Replica) -> None:
+        replica.stop()
+        if self.stock is not None:
+            self.stock.give_back(replica)

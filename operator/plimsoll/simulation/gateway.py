@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Chance
-from plimsoll.simulation.fleet import Replica
-from plimsoll.simulation.values import Arrival, Fate, Routing, SimulatedRequest
+from plimsoll.simulation.fleet import Replica, lasts
+from plimsoll.simulation.values import Arrival, Fate, FaultKind, InjectedFault, Routing, SimulatedRequest
 
 
 @dataclass(slots=True)
 class Gateway:
-    """Requests on their way to replicas. ``patience_seconds`` is from the arrival to the engine's first token."""
+    """Requests on their way to replicas. ``patience_seconds`` is from the arrival to the engine's first token.
+
+    A client that gives up sends its request again, at most ``tries`` times in all; each is a request of its own.
+    """
 
     agenda: Agenda
     ready: Callable[[], Sequence[Replica]]
     routing: Routing
     patience_seconds: float
     rng: Chance
+    faults: Sequence[InjectedFault] = ()
+    tries: int = 1
     requests: list[SimulatedRequest] = field(default_factory=list)
     _held: dict[SimulatedRequest, None] = field(default_factory=dict, init=False)
     _places: dict[SimulatedRequest, Replica] = field(default_factory=dict, init=False)
@@ -42,21 +47,27 @@ class Gateway:
         for request in held:
             self._send(request)
 
-    def _arrive(self, arrival: Arrival) -> None:
+    def _arrive(self, arrival: Arrival, tries: int = 1) -> None:
         request = SimulatedRequest(arrival)
         self.requests.append(request)
         self._send(request)
-        self.agenda.at(arrival.at + self.patience_seconds, partial(self._lose_patience, request))
+        self.agenda.at(arrival.at + self.patience_seconds, partial(self._lose_patience, request, tries))
 
     def _send(self, request: SimulatedRequest) -> None:
         ready = self.ready()
         if ready:
-            self._places[request] = replica = choose(ready, self.routing, self.rng)
+            replica = ready[0] if self._sticks() else choose(ready, self.routing, self.rng)
+            self._places[request] = replica
             replica.receive(request)
         else:
             self._held[request] = None
 
-    def _lose_patience(self, request: SimulatedRequest) -> None:
+    def _sticks(self) -> bool:
+        """Say whether a request goes to the oldest replica, whatever the router would choose."""
+        sticky = (each for each in self.faults if each.kind is FaultKind.STICKY and lasts(each, self.agenda.now))
+        return any(self.rng.uniform(0, 1) < each.amount for each in sticky)
+
+    def _lose_patience(self, request: SimulatedRequest, tries: int) -> None:
         replica = self._places.pop(request, None)
         if request.fate is not None or request.first_token_at is not None:
             return
@@ -65,6 +76,8 @@ class Gateway:
             del self._held[request]
         else:
             replica.forget(request)
+        if tries < self.tries:
+            self._arrive(replace(request.arrival, at=self.agenda.now), tries + 1)
 
 
 _CHOICES = 2

@@ -133,21 +133,26 @@ class Loop:
         )
 
 
-def open_room(request: Request, option: Option) -> WhatIf:
+def open_room(request: Request, option: Option, most: int | None = None) -> WhatIf:
     """Return what answers hypotheses about a deployment whose replicas all are like the option.
 
-    Nothing is known of other places, so no move is ever proposed.
+    There is room for ``most`` replicas; None: for any number. Nothing is known of other places, so no move is ever
+    proposed.
     """
     runs = Tenant(request, 1, (_pool(option, request.replicas),))
     return WhatIf(
-        runs, _decision(runs, option), lambda changed: Answer(changed, _decision(changed, option), _NOTHING, _NOTHING)
+        runs,
+        _decision(runs, option, most),
+        lambda changed: Answer(changed, _decision(changed, option, most), _NOTHING, _NOTHING),
     )
 
 
-def _decision(tenant: Tenant, option: Option) -> Decision:
-    own, pool = tenant.pools[0], _pool(option, tenant.request.replicas)
+def _decision(tenant: Tenant, option: Option, most: int | None) -> Decision:
+    wanted = tenant.request.replicas
+    own, pool = tenant.pools[0], _pool(option, wanted)
     choice = replace(option, settings=option.settings.limited(own.limits))
-    return Decision(tenant.request, (replace(as_it_is(pool), surge=True, choice=choice),))
+    missing = 0 if most is None else max(0, wanted - most)
+    return Decision(tenant.request, (replace(as_it_is(pool), surge=True, choice=choice),), missing)
 
 
 def _pool(option: Option, replicas: int) -> Pool:

@@ -59,16 +59,26 @@ class FaultKind(StrEnum):
     """The samples of the oldest pod stop, while the pod serves."""
     NOT_A_NUMBER = "nan"
     """The samples of the oldest pod hold NaN."""
+    SLOW_POD = "slow-pod"
+    """Each step of the oldest pods that are ready takes ``amount`` times as long: a GPU that is throttled."""
+    STICKY = "sticky"
+    """A share ``amount`` of the requests goes to the oldest pod that is ready, and the router has the rest."""
+    FULL_CACHE = "full-cache"
+    """Every pod reports ``amount`` of its KV cache as used, whatever it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """A fault and its time. A fault of starts hits only the first ``replicas``; None hits all."""
+    """A fault and its time. A fault of starts, or of slow pods, hits only the first ``replicas``; None hits all.
+
+    ``amount`` is explained at the kinds that have one.
+    """
 
     kind: FaultKind
     begins_at: float
     seconds: float
     replicas: int | None = None
+    amount: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 FEWEST_POINTS = 12
 LEAST_SECONDS = 300.0
-"""A shorter rise may be a step, and a step does not go on."""
+"""A rise that is shorter is chance too often."""
 
 SIGNIFICANT = 3.0
 """A rise counts from so many standard errors of its slope."""
@@ -42,10 +42,11 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Slope:
-    """A slope per second, and its standard error."""
+    """A slope per second, its standard error, and the sum of squares that the line does not explain."""
 
     rise: float
     error: float
+    rest: float
 
 
 def rise_within(points: Sequence[Point], seconds: float) -> float:
@@ -56,7 +57,22 @@ def rise_within(points: Sequence[Point], seconds: float) -> float:
     if whole.rise <= SIGNIFICANT * whole.error:
         return 0.0
     is_steady = min(_slope(points[:half]).rise, _slope(points[half:]).rise) >= STEADY_SHARE * whole.rise
-    return whole.rise * seconds if is_steady else 0.0
+    return whole.rise * seconds if is_steady and not _is_step(points, whole) else 0.0
+
+
+def _is_step(points: Sequence[Point], line: _Slope) -> bool:
+    """Whether two levels fit the arrivals as well as a line does: a step is over, and does not go on.
+
+    Both have the same number of parameters but one, the moment of the step. The sums of squares are compared as they
+    are, so what is about as much a step as a rise counts as a step.
+    """
+    rates = [point.per_second for point in points]
+    total, squares = sum(rates), sum(rate * rate for rate in rates)
+    left, least = 0.0, math.inf
+    for count, rate in enumerate(rates[:-1], start=1):
+        left += rate
+        least = min(least, squares - left * left / count - (total - left) ** 2 / (len(rates) - count))
+    return least <= line.rest
 
 
 def _slope(points: Sequence[Point]) -> _Slope:
@@ -64,10 +80,10 @@ def _slope(points: Sequence[Point]) -> _Slope:
     middle, mean = sum(point.at for point in points) / count, sum(point.per_second for point in points) / count
     spread = sum((point.at - middle) ** 2 for point in points)
     if spread <= 0:
-        return _Slope(0.0, math.inf)
+        return _Slope(0.0, math.inf, math.inf)
     rise = sum((point.at - middle) * (point.per_second - mean) for point in points) / spread
     rest = sum((point.per_second - mean - rise * (point.at - middle)) ** 2 for point in points)
-    return _Slope(rise, math.sqrt(rest / max(1, count - 2) / spread))
+    return _Slope(rise, math.sqrt(rest / max(1, count - 2) / spread), rest)
 
 
 STEP_SECONDS = 300.0

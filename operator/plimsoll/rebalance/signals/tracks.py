@@ -113,6 +113,7 @@ def _without_resets(values: Sequence[float]) -> Sequence[float]:
 
 
 WAITING = attrgetter("waiting")
+RUNNING = attrgetter("running")
 PROMPTS = attrgetter("prompt_tokens_total")
 OUTPUTS = attrgetter("generation_tokens_total")
 PREEMPTIONS = attrgetter("preemptions_total")

@@ -100,6 +100,7 @@ class Traffic:
         pods: how many pods these are.
         steady: requests that came, over the window.
         recent: the same over the last scrapes.
+        latest: the same over half of that time: about one scrape.
         lengths: of the requests; None before one has got a token.
         served: requests a second that got their first token, over the last scrapes.
         waiting: requests in queues now, those of the gateway included.
@@ -183,11 +184,12 @@ def traffic_of(
         None if percentile is None else percentile_of(found, time, percentile, windows, end)
         for time in (FIRST_TOKEN, TOKEN)
     )
+    recent = _arrivals(found, lately, end, recent_seconds, lengths)
     return Traffic(
         pods=len(found),
         steady=_arrivals(found, begin, end, recent_seconds, lengths),
-        recent=_arrivals(found, lately, end, recent_seconds, lengths),
-        latest=_latest(found, lengths),
+        recent=recent,
+        latest=_latest(found, recent, end, recent_seconds, lengths),
         lengths=lengths,
         served=sum(_started(track, lately, end, lengths) for track in found) / max(1.0, end - lately),
         waiting=sum(sample.waiting or 0.0 for sample in newest),
@@ -234,36 +236,51 @@ def _is_stalled(track: Track, seconds: float) -> bool:
     return is_covered and generated == 0 and all((sample.waiting or 0.0) >= 1 for sample in lately)
 
 
-def _arrivals(found: Sequence[Track], start: float, end: float, least_seconds: float, lengths: Lengths | None) -> Rate:
-    """Return the requests that got their first token, and the growth of the queues."""
-    start = min(start, end - least_seconds / 2)
-    came = sum(
-        _started(track, start, end, lengths) + (track.risen(tracks.WAITING, start, end) or 0.0) for track in found
-    )
+def _arrivals(found: Sequence[Track], start: float, end: float, recent_seconds: float, lengths: Lengths | None) -> Rate:
+    """Return the requests that came between two moments, and at least within half of the recent time.
+
+    All pods are counted over the same time: requests that change their pod are counted once.
+    """
+    start = min(start, end - recent_seconds / 2)
+    came = sum(_came(track, start, end, lengths) for track in found)
     return Rate(max(0.0, came / (end - start)), end - start)
 
 
-def _latest(found: Sequence[Track], lengths: Lengths | None) -> Rate:
-    """Return the arrivals between the last two scrapes of each pod.
+def _latest(found: Sequence[Track], recent: Rate, end: float, recent_seconds: float, lengths: Lengths | None) -> Rate:
+    """Return the requests that came in the last half of the recent time.
 
-    A new pod may be scraped a moment after it began to serve. What it has begun by then counts over the time between
-    two scrapes of the others: the rate of a moment is chance, and would hide what the others show.
+    When a new pod begins to take what went to others, the straight line between two scrapes of an old pod counts some
+    of it too late, where the new pod counts as well. The longer time has less of this error, so until it begins with
+    the new pod, a rate above that of the longer time is no news.
     """
-    spans = [(track, _last_span(track)) for track in found]
-    usual = min((seconds for track, seconds in spans if len(track.samples) > 1), default=0.0)
-    rate, shortest = 0.0, math.inf
-    for track, seconds in spans:
-        if seconds > 0:
-            start, end = track.newest.at - seconds, track.newest.at
-            came = _started(track, start, end, lengths) + (track.risen(tracks.WAITING, start, end) or 0.0)
-            counted = seconds if len(track.samples) > 1 else max(seconds, usual)
-            rate, shortest = rate + max(0.0, came) / counted, min(shortest, counted)
-    return Rate(rate, shortest if math.isfinite(shortest) else 1.0)
+    rate = _arrivals(found, end, end, recent_seconds, lengths)
+    is_shifting = any(track.is_new and end - track.begins_at < recent_seconds for track in found)
+    return min(rate, recent, key=lambda each: each.per_second) if is_shifting else rate
 
 
-def _last_span(track: Track) -> float:
-    """Return the seconds between the last two scrapes of a pod; since it began to serve, if it has one."""
-    return track.newest.at - (track.samples[-2].at if len(track.samples) > 1 else track.begins_at)
+def _came(track: Track, start: float, end: float, lengths: Lengths | None) -> float:
+    """Return the requests that came to a pod: those that ended, and the growth of batch and queue.
+
+    First tokens would count a request when its prompt is computed. After a time of overload many are at once, so a
+    backlog that is served would look like a rise. They count only if the pod does not report what ended or what runs.
+    """
+    waiting = track.risen(tracks.WAITING, start, end) or 0.0
+    ended, running = track.grown(tracks.FINISHED, start, end), track.risen(tracks.RUNNING, start, end)
+    if ended is None or running is None:
+        return _started(track, start, end, lengths) + waiting
+    return ended + running + waiting + track.once(_left_per_second) * (end - start)
+
+
+def _left_per_second(track: Track) -> float:
+    """Return the requests a second whose client left after the first token: engines may not count them as ended.
+
+    It is what the first tokens of the whole track exceed the requests that ended and that run more.
+    """
+    start, end = track.begins_at, track.newest.at
+    begun, ended = track.grown(tracks.FIRST_TOKENS, start, end), track.grown(tracks.FINISHED, start, end)
+    if begun is None or ended is None or end <= start:
+        return 0.0
+    return max(0.0, begun - ended - (track.risen(tracks.RUNNING, start, end) or 0.0)) / (end - start)
 
 
 def _started(track: Track, start: float, end: float, lengths: Lengths | None) -> float:
