@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from benchmarks.rebalance.values import EngineSpec
 from plimsoll.simulation.batch import BLOCK_TOKENS
+from plimsoll.simulation.replay import cut
 from plimsoll.simulation.values import Arrival
 
 
@@ -19,13 +18,4 @@ def fitting(arrival: Arrival, engine: EngineSpec) -> Arrival:
 
     A client would cut its prompt likewise, because the engine refuses it.
     """
-    room = room_of(engine)
-    if arrival.prompt_tokens + arrival.output_tokens <= room:
-        return arrival
-    prompt = min(arrival.prompt_tokens, room - 1)
-    return replace(
-        arrival,
-        prompt_tokens=prompt,
-        output_tokens=min(arrival.output_tokens, room - prompt),
-        cached_tokens=min(arrival.cached_tokens, prompt - 1),
-    )
+    return cut(arrival, room_of(engine))

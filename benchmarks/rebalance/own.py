@@ -11,10 +11,10 @@ from benchmarks.placement.fleets import CATALOG
 from benchmarks.rebalance.engines import CONTEXT_TOKENS, engine_spec
 from benchmarks.rebalance.fitting import fitting, room_of
 from benchmarks.rebalance.scenarios.situation import Group, Situation
-from benchmarks.rebalance.trace_files import read_trace
 from benchmarks.rebalance.traces import replayed
 from benchmarks.rebalance.values import EngineSpec, Scenario
 from plimsoll.adapters.catalog import load_model_facts
+from plimsoll.cli.reading.traces import read_trace
 from plimsoll.simulation.values import Arrival
 
 

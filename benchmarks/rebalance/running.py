@@ -10,11 +10,13 @@ from benchmarks.rebalance.engines import with_sequences, with_step
 from benchmarks.rebalance.fitting import fitting
 from benchmarks.rebalance.scraping import Scraping
 from benchmarks.rebalance.step_seconds import times_of
-from benchmarks.rebalance.values import Change, Maker, Order, Outcome, Policy, Scenario, View
+from benchmarks.rebalance.values import Maker, Outcome, Scenario
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.fleet import Replica, SimulatedFleet, Stock, lasts
 from plimsoll.simulation.gateway import Gateway
+from plimsoll.simulation.peers.view import Order, Policy, View
 from plimsoll.simulation.values import FaultKind
+from plimsoll.simulation.verdicts import Change
 
 
 def run(scenario: Scenario, maker: Maker, policy_name: str, seed: int) -> Outcome:

@@ -9,10 +9,10 @@ from importlib import import_module
 from itertools import product
 from typing import cast
 
-from benchmarks.rebalance.policies.static import static_start
 from benchmarks.rebalance.scenarios.situation import Situation
 from benchmarks.rebalance.scoring import Score, missed, score
 from benchmarks.rebalance.values import Maker, Outcome, Scenario
+from plimsoll.simulation.peers.static import static_start
 
 Run = Callable[[Scenario, Maker, str, int], Outcome]
 """Simulates a scenario with a policy, its name, and a seed."""

@@ -6,16 +6,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from operator import attrgetter
 
 from benchmarks.rebalance.scenarios.situation import Goal, Situation
-from benchmarks.rebalance.values import Change, Outcome, Scenario
+from benchmarks.rebalance.values import Outcome, Scenario
 from plimsoll.simulation.values import AnsweredRequest, Fate
+from plimsoll.simulation.verdicts import flips, keeps, real_changes
 
 HOUR = 3600.0
-FLIP_SECONDS = 1800.0
-"""A change in the other direction counts as a flip up to this long after the change before it."""
-
 MINUTE = 60.0
 GRID_SECONDS = 15.0
 """Minutes are looked at from so many seconds to the next."""
@@ -110,16 +107,6 @@ def missed(goal: Goal, found: Score, other: Score) -> tuple[str, ...]:
     return tuple(misses)
 
 
-def keeps(answered: AnsweredRequest, scenario: Scenario) -> bool:
-    """Whether a request was served with both promises kept. An answer of one token has no time per token."""
-    return (
-        answered.fate is Fate.SERVED
-        and answered.ttft_seconds is not None
-        and answered.ttft_seconds <= scenario.ttft_seconds
-        and (answered.tpot_seconds is None or answered.tpot_seconds <= scenario.tpot_seconds)
-    )
-
-
 def goodput(answered: Sequence[AnsweredRequest], scenario: Scenario) -> float | None:
     """Return the per cent of all requests that were served with both promises kept; None where there are none."""
     return _percent(sum(keeps(each, scenario) for each in answered), len(answered))
@@ -137,28 +124,6 @@ def part_of(answered: Sequence[AnsweredRequest], fate: Fate) -> float | None:
 
 def _percent(part: int, whole: int) -> float | None:
     return 100 * part / whole if whole else None
-
-
-def real_changes(changes: Sequence[Change]) -> list[Change]:
-    """Return the changes that change something, in the order of time."""
-    return sorted((each for each in changes if each.before != each.after), key=attrgetter("at"))
-
-
-def flips(changes: Sequence[Change]) -> int:
-    """Return how often the wish turned round within half an hour.
-
-    A flip is a change in the other direction than the change just before it, at most 1,800 s after that one. 2, 5, 2
-    is one flip, 2, 3, 2, 3 are two. A staircase up and then down is one: only its top turns round. It need not go all
-    the way back, because a policy that takes back one of three replicas changed its mind too.
-    """
-    return sum(
-        _direction(before) != _direction(after) and after.at - before.at <= FLIP_SECONDS
-        for before, after in pairwise(real_changes(changes))
-    )
-
-
-def _direction(change: Change) -> bool:
-    return change.after > change.before
 
 
 def recoveries(outcome: Outcome, rises: Sequence[float]) -> Iterator[Recovery]:

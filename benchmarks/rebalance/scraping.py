@@ -10,9 +10,10 @@ from math import ceil, isnan, nan
 from random import Random
 from typing import Final
 
-from benchmarks.rebalance.values import EngineSpec, PodView, Scenario
+from benchmarks.rebalance.values import EngineSpec, Scenario
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.fleet import Replica, SimulatedFleet, lasts
+from plimsoll.simulation.peers.view import PodView
 from plimsoll.simulation.values import FaultKind, InjectedFault, Sample
 
 HISTORY_SECONDS: Final = 600.0

@@ -20,7 +20,6 @@ from pathlib import Path
 from benchmarks.memory import peak_mib
 from benchmarks.rebalance.policies.ours import room_of, running_of, spec_of, surroundings_of
 from benchmarks.rebalance.scenarios.known import situations
-from benchmarks.rebalance.values import PodView, View
 from benchmarks.signals.exporter import SLOW, names_of, pages_of
 from plimsoll.adapters.garbage import collect_seldom, collecting_later
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
@@ -33,6 +32,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.history import ChangeHistory
 from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.simulation.peers.view import PodView, View
 from testbed.api_client import http_text
 from testbed.binaries import ensure_binaries
 from testbed.ports import PortReservation

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.rebalance.policies.hpa import Behavior, Rules
-from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Scenario, View
+from benchmarks.rebalance.values import EngineSpec, Scenario
+from plimsoll.simulation.peers.hpa import Behavior, Rules
+from plimsoll.simulation.peers.view import Order, PodView, Policy, View
 from plimsoll.simulation.values import Sample
 
 NOW = 1500.0

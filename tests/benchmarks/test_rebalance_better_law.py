@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.rebalance.policies.better_law import BetterLaw, Demand, Look, demand_of, wish_of
-from benchmarks.rebalance.policies.service_rate import ServiceRate
-from benchmarks.rebalance.policies.signals import (
+from plimsoll.simulation.peers.better_law import BetterLaw, Demand, Look, demand_of, wish_of
+from plimsoll.simulation.peers.service_rate import ServiceRate
+from plimsoll.simulation.peers.signals import (
     Lengths,
 )
-from benchmarks.rebalance.values import PodView
+from plimsoll.simulation.peers.view import PodView
 from tests.benchmarks.rebalance_views import (
     NOW,
     near,

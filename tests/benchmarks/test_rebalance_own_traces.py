@@ -14,7 +14,7 @@ from benchmarks.rebalance.__main__ import main
 from benchmarks.rebalance.asked import asked
 from benchmarks.rebalance.own import Own, OwnReplay, own_situation
 from benchmarks.rebalance.scenarios.known import situations
-from benchmarks.rebalance.trace_files import read_trace
+from plimsoll.cli.reading.traces import read_trace
 from plimsoll.simulation.values import Arrival
 
 Write = Callable[[str], Path]

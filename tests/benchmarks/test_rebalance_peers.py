@@ -7,22 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.rebalance.policies import keda
-from benchmarks.rebalance.policies.dynamo import EngineLoad
-from benchmarks.rebalance.policies.dynamo_easy import LATENCY, THROUGHPUT, Bounds, DynamoEasy
-from benchmarks.rebalance.policies.dynamo_model import MOST_PASSES, Pass, Passes, Plane
-from benchmarks.rebalance.policies.dynamo_sla import DynamoSla, least_replicas, requests_per_second, step_of
-from benchmarks.rebalance.policies.epp_keda import epp_keda
-from benchmarks.rebalance.policies.hpa import Behavior, Hpa, Rules
-from benchmarks.rebalance.policies.kpa import Apa, Kpa
-from benchmarks.rebalance.policies.signals import (
+from plimsoll.simulation.peers import keda
+from plimsoll.simulation.peers.dynamo import EngineLoad
+from plimsoll.simulation.peers.dynamo_easy import LATENCY, THROUGHPUT, Bounds, DynamoEasy
+from plimsoll.simulation.peers.dynamo_model import MOST_PASSES, Pass, Passes, Plane
+from plimsoll.simulation.peers.dynamo_sla import DynamoSla, least_replicas, requests_per_second, step_of
+from plimsoll.simulation.peers.epp_keda import epp_keda
+from plimsoll.simulation.peers.hpa import Behavior, Hpa, Rules
+from plimsoll.simulation.peers.kpa import Apa, Kpa
+from plimsoll.simulation.peers.signals import (
     Lengths,
 )
-from benchmarks.rebalance.policies.wva import Analysis, Wva
-from benchmarks.rebalance.policies.wva_throughput import Pair, Throughput
-from benchmarks.rebalance.policies.wva_v1 import WvaV1
-from benchmarks.rebalance.policies.wva_v2 import Saturation
-from benchmarks.rebalance.values import PodView, View
+from plimsoll.simulation.peers.view import PodView, View
+from plimsoll.simulation.peers.wva import Analysis, Wva
+from plimsoll.simulation.peers.wva_throughput import Pair, Throughput
+from plimsoll.simulation.peers.wva_v1 import WvaV1
+from plimsoll.simulation.peers.wva_v2 import Saturation
 from plimsoll.simulation.values import Sample
 from tests.benchmarks.rebalance_views import (
     AT_ONCE,

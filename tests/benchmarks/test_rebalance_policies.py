@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from benchmarks.rebalance.policies.ours import Ours, ours, reading_of, running_of, surroundings_of
 from benchmarks.rebalance.policies.registry import POLICIES
-from benchmarks.rebalance.policies.static import static
-from benchmarks.rebalance.values import Policy, View
 from plimsoll.api.v1alpha1 import RebalancingSpec
 from plimsoll.decision.turns import Standing, take_turn
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind
+from plimsoll.simulation.peers.static import static
+from plimsoll.simulation.peers.view import Policy, View
 from tests.benchmarks.rebalance_views import (
     NO_NUMBERS,
     NOW,

@@ -12,8 +12,9 @@ from benchmarks.rebalance.running import run
 from benchmarks.rebalance.scenarios.known import situations
 from benchmarks.rebalance.scenarios.rhythm import DAY, DAYS, RUN_SECONDS
 from benchmarks.rebalance.scraping import STEP_SECONDS
-from benchmarks.rebalance.values import Scenario, View
+from benchmarks.rebalance.values import Scenario
 from plimsoll.rebalance.signals.forecast import Past, Point, season_of
+from plimsoll.simulation.peers.view import View
 
 SEED = 2001
 

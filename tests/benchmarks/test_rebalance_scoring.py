@@ -19,10 +19,12 @@ from benchmarks.rebalance.means import Mean, means, total
 from benchmarks.rebalance.runs import Task, scored_with, scores, tasks
 from benchmarks.rebalance.scenarios.known import QUICK, situations
 from benchmarks.rebalance.scenarios.situation import Goal, Situation
-from benchmarks.rebalance.scoring import FLIP_SECONDS, Score, errors, flips, goodput, missed, recoveries, score
+from benchmarks.rebalance.scoring import Score, errors, goodput, missed, recoveries, score
 from benchmarks.rebalance.table import tables
-from benchmarks.rebalance.values import Change, Maker, Outcome, Policy, Scenario, View
+from benchmarks.rebalance.values import Maker, Outcome, Scenario
+from plimsoll.simulation.peers.view import Policy, View
 from plimsoll.simulation.values import AnsweredRequest, Arrival, Fate
+from plimsoll.simulation.verdicts import FLIP_SECONDS, Change, flips
 from tests.support.tables import every_case
 
 S1 = situations()["S1"]

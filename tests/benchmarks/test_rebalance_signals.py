@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.rebalance.policies import keda
-from benchmarks.rebalance.policies.hpa import Behavior, Hpa, Rules, Step, desired_for
-from benchmarks.rebalance.policies.signals import (
+from plimsoll.simulation.peers import keda
+from plimsoll.simulation.peers.hpa import Behavior, Hpa, Rules, Step, desired_for
+from plimsoll.simulation.peers.signals import (
     Lengths,
     arrivals,
     highest,

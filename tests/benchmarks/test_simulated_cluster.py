@@ -12,11 +12,13 @@ from random import Random
 import pytest
 
 from benchmarks.rebalance.running import run
-from benchmarks.rebalance.values import Change, PodView, Scenario, View
+from benchmarks.rebalance.values import Scenario
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.fleet import Replica
 from plimsoll.simulation.gateway import choose
+from plimsoll.simulation.peers.view import PodView, View
 from plimsoll.simulation.values import Arrival, Fate, FaultKind, InjectedFault, Routing, SimulatedRequest
+from plimsoll.simulation.verdicts import Change
 from tests.support.simulated import SPEC, Scripted, engine, outcome, poisson, scenario
 
 LONG = Arrival(100.0, 1000, 5000)

@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from benchmarks.rebalance.policies.signals import is_possible
 from benchmarks.rebalance.step_seconds import times_of
 from plimsoll.simulation.batch import BLOCK_TOKENS
 from plimsoll.simulation.engine import SimulatedEngine
+from plimsoll.simulation.peers.signals import is_possible
 from plimsoll.simulation.values import Arrival, Sample, SimulatedRequest
 from tests.benchmarks.rebalance_views import sample
 from tests.support.simulated import SPEC, engine, serve

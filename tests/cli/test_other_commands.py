@@ -215,9 +215,6 @@ class TestExplain:
 
 
 RENAMED = {
-    "tokens of a simulation": (
-        ("simulate", "Qwen/Qwen3-8B", "--gpu", "l4", "--context", "8192"), "--context", "--context-length"
-    ),
     "a context": (("estimate", "Qwen/Qwen3-8B", "--kube-context", "prod"), "--kube-context", "--context"),
     "the file of a snapshot": (("fleet", "export", "-o", "fleet.json"), "-o", "--save"),
 }  # fmt: skip
@@ -229,9 +226,10 @@ def test_an_option_of_another_name_is_answered_by_one_sentence_with_the_new_one(
     assert run(*words) == (2, "", f"error: {old} is no option of this command: it is {new} now.\n")
 
 
-def test_tokens_are_not_taken_for_a_context_of_the_kubeconfig(run: Run) -> None:
-    status, out, said = run("estimate", "Qwen/Qwen3-8B", "--context", "8192")
-    assert (status, out, len(said.splitlines())) == (2, "", 1)
+@pytest.mark.parametrize("words", [("estimate", "Qwen/Qwen3-8B"), ("simulate", "Qwen/Qwen3-8B", "--gpu", "l4")])
+def test_tokens_are_not_taken_for_a_context_of_the_kubeconfig(run: Run, words: tuple[str, ...]) -> None:
+    status, out, said = run(*words, "--context", "8192")
+    assert (status, out) == (2, "")
     assert said.endswith("Tokens are --context-length.\n")
 
 

@@ -7,6 +7,7 @@ and starts in ten minutes as far as the operator can see. Only one of them has d
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from testbed.engine_queue import Stream
 from testbed.played_past import PastSeries, PlayedPast
 from tests.support.hurried import MODULE, Wait, environment
 from tests.support.live_loop import L4_POOL, TIMING, Bench, bench_of, stays
+from tests.support.reviewing import run_here
 
 pytestmark = pytest.mark.cluster
 
@@ -63,10 +65,16 @@ def climbing(begin: float, at: float) -> float:
 
 
 def series(
-    name: str, pod: str, begin: float, end: float, rate: Course, shown: Callable[[float], str] = str
+    name: str,
+    pod: str,
+    begin: float,
+    end: float,
+    rate: Course,
+    shown: Callable[[float], str] = str,
+    counter: str = "time_to_first_token_seconds_count",
 ) -> PastSeries:
     labels = {"namespace": NAMESPACE, "pod": pod, "engine": "0", "model_name": name}
-    return PastSeries("vllm:time_to_first_token_seconds_count", labels, begin, end, rate, shown)
+    return PastSeries(f"vllm:{counter}", labels, begin, end, rate, shown)
 
 
 def days_of(
@@ -85,6 +93,15 @@ def days_of(
         begin, end = here - AROUND_SECONDS, here + AROUND_SECONDS if back else now
         pod = f"{name}-{pool}-5f6d8c7b9f-x2x4{back}"
         yield series(name, pod, begin, end, course(here), texts.get(back, str))
+        if name == "even" and not back:
+            yield from lengths_of(name, pod, begin, end, course(here))
+
+
+def lengths_of(name: str, pod: str, begin: float, end: float, rate: Course) -> Iterator[PastSeries]:
+    """The tokens of these requests."""
+    tokens = {"prompt_tokens_total": TODAY.prompt, "generation_tokens_total": TODAY.output}
+    for counter, mean in tokens.items():
+        yield series(name, pod, begin, end, lambda at, mean=mean: mean * rate(at), counter=counter)  # type: ignore[misc]
 
 
 def shown_as_nan(_: float) -> str:
@@ -167,3 +184,22 @@ def test_who_has_no_climb_changes_nothing_whatever_a_similar_name_had(bench: Ben
         reported = bench.rebalancing(name)
         assert (reported["reason"], reported.get("changes")) == ("WithinBand", None)
     assert hints(bench, "even") == []
+
+
+def test_what_auto_would_have_done_is_asked_of_the_same_prometheus(bench: Bench) -> None:
+    """Of the last three hours, two and a half are known. ``odd`` has numbers that cannot be, and no lengths."""
+    config = bench.view.control_plane.admin_kubeconfig
+    words = ("--from-prometheus", "3h", "-n", bench.view.namespace, "--prometheus-url", bench.prometheus.url)
+    ran = run_here(config, "simulate", "even", *words, "-o", "json", "--kubeconfig", str(config))
+    assert ran.status == 0, ran.errors
+    found = json.loads(ran.text)
+    assert 75 <= found["input"]["known_percent"] <= 90
+    assert 0.6 * TODAY.rate * AROUND_SECONDS < found["input"]["requests"] < 1.4 * TODAY.rate * AROUND_SECONDS
+    assert found["input"]["gpu"] == "l4-24gb"
+    assert found["input"]["startup_seconds"] >= STARTUP_SECONDS
+    assert [each["law"] for each in found["laws"]][:2] == ["plimsoll", "static 1"]
+    assert {each["requests"] for each in found["laws"]} == {found["input"]["requests"]}
+    assert found["laws"][0]["most"] == 1, "one replica carries it, as the live loop has decided all day"
+    refused = run_here(config, "simulate", "odd", *words, "--kubeconfig", str(config))
+    assert refused.status == 2
+    assert "Nothing came in this time" in refused.errors

@@ -22,6 +22,7 @@ STAND_INS: Mapping[str, str] = MappingProxyType(
         "N": "2",
         "fleet.yaml": "examples/fleet.yaml",
         "deploy/": "examples/05-rebalancing/deployment.yaml",
+        "requests.csv": "examples/05-rebalancing/requests.csv",
     }
 )
 """What is meant by the words of a command line that stand for the reader's own."""
@@ -157,7 +158,8 @@ def runnable(*pages: str) -> list[Runnable]:
     for call in (call for page in pages for call in written(page)):
         name = call.words[0] if call.words else ""
         context = understood(call)
-        is_whole = name in NEEDS_NOTHING and (call.is_whole or len(call.words) > 1 or not _arguments(context))
+        needs_nothing = name in NEEDS_NOTHING and "--from-prometheus" not in call.words
+        is_whole = needs_nothing and (call.is_whole or len(call.words) > 1 or not _arguments(context))
         if is_whole or (call.is_whole and "--fleet" in call.words):
             words = tuple(STAND_INS.get(word, word) for word in call.words)
             found[words] = Runnable(words, MANIFESTS if "-" in words else (), _forms(context.command))

@@ -8,8 +8,9 @@ from random import Random
 
 from benchmarks.rebalance.running import run
 from benchmarks.rebalance.step_seconds import times_of
-from benchmarks.rebalance.values import EngineSpec, Outcome, Policy, Scenario, View
+from benchmarks.rebalance.values import EngineSpec, Outcome, Scenario
 from plimsoll.simulation.engine import SimulatedEngine
+from plimsoll.simulation.peers.view import Policy, View
 from plimsoll.simulation.values import Arrival, SimulatedRequest
 
 SPEC = EngineSpec("meta-llama/Llama-3.1-8B-Instruct", "h100-sxm-80gb", 1, 400_000, 256, 8192, hourly_price=6.88)

@@ -11,12 +11,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
+from typing import cast
 
 from benchmarks.placement.fleets import CATALOG
 from benchmarks.rebalance.engines import most_sequences, steps_of
-from benchmarks.rebalance.policies.signals import serving
 from benchmarks.rebalance.step_seconds import costs_of
-from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Scenario, View
+from benchmarks.rebalance.values import EngineSpec, Scenario
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app.settings import Settings
@@ -38,6 +38,8 @@ from plimsoll.rebalance.state.decisions import Retune
 from plimsoll.rebalance.state.history import ChangeHistory
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.simulation.loop import engine_sample, open_room
+from plimsoll.simulation.peers.signals import serving
+from plimsoll.simulation.peers.view import Order, PodView, Policy, View
 
 MODEL = "Qwen/Qwen3-32B"
 """A request needs a model. The live loop reads nothing of it."""
@@ -148,9 +150,14 @@ def figures_of(engine: EngineSpec) -> MemoryEstimate:
     )
 
 
+def _engine_of(view: View) -> EngineSpec:
+    """Return the engine that the scenario of the view has."""
+    return cast("EngineSpec", view.engine)
+
+
 def running_of(view: View) -> Running:
     """Return the placement as the operator knows it: its model is the operator's own, and not the true speed."""
-    engine = view.engine
+    engine = _engine_of(view)
     return Running(
         figures=figures_of(engine),
         model=ReplicaModel(
@@ -201,7 +208,7 @@ def reading_of(view: View) -> Reading:
 
 def room_of(view: View, replicas: int) -> WhatIf:
     """Return answers for a deployment that runs, where changes have a place while GPUs are free."""
-    return room_for(view.engine, replicas, None if view.free is None else len(view.pods) + view.free)
+    return room_for(_engine_of(view), replicas, None if view.free is None else len(view.pods) + view.free)
 
 
 @cache

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from benchmarks.rebalance.policies import keda
-from benchmarks.rebalance.policies.better_law import better_law
-from benchmarks.rebalance.policies.dynamo_easy import dynamo_latency, dynamo_throughput
-from benchmarks.rebalance.policies.dynamo_sla import dynamo_sla
-from benchmarks.rebalance.policies.epp_keda import epp_keda
-from benchmarks.rebalance.policies.kpa import apa, kpa
 from benchmarks.rebalance.policies.ours import ours, ours_today
-from benchmarks.rebalance.policies.static import static_peak, static_start
-from benchmarks.rebalance.policies.wva import BENCHMARK
-from benchmarks.rebalance.policies.wva_throughput import wva_throughput
-from benchmarks.rebalance.policies.wva_v1 import wva_v1
-from benchmarks.rebalance.policies.wva_v2 import wva_v2
 from benchmarks.rebalance.values import Maker
+from plimsoll.simulation.peers import keda
+from plimsoll.simulation.peers.better_law import better_law
+from plimsoll.simulation.peers.dynamo_easy import dynamo_latency, dynamo_throughput
+from plimsoll.simulation.peers.dynamo_sla import dynamo_sla
+from plimsoll.simulation.peers.epp_keda import epp_keda
+from plimsoll.simulation.peers.kpa import apa, kpa
+from plimsoll.simulation.peers.static import static_peak, static_start
+from plimsoll.simulation.peers.wva import BENCHMARK
+from plimsoll.simulation.peers.wva_throughput import wva_throughput
+from plimsoll.simulation.peers.wva_v1 import wva_v1
+from plimsoll.simulation.peers.wva_v2 import wva_v2
 
 POLICIES: dict[str, Maker] = {
     "ours": ours,

@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from plimsoll.cli.cluster.deciding import DecidingCluster
     from plimsoll.cli.cluster.live import LiveCluster
     from plimsoll.cli.cluster.options import ClusterAccess
+    from plimsoll.cli.cluster.past import PastOfDeployment
     from plimsoll.cli.cluster.teachers import Lessons, Teachers
     from plimsoll.cli.starts.written_commands import Written
     from plimsoll.domain.requests.serving import Request
     from plimsoll.placement.solvers import Fleetwide, Overload
+    from plimsoll.rebalance.state.policy import RebalancePolicy
+    from plimsoll.simulation.replay import Schedule
 
 
 Body = dict[str, Any]
@@ -105,6 +108,27 @@ def deciding_cluster(access: ClusterAccess, otherwise: str = "") -> DecidingClus
     with _from_extra("operator", "Asking a cluster", otherwise):
         from plimsoll.cli.cluster.deciding import DecidingCluster
     return DecidingCluster(cluster_of(access, otherwise))
+
+
+def past_of(body: Body, url: str | None, seconds: float, progress: Callable[[float], None]) -> PastOfDeployment:
+    """What came to a deployment, by its Prometheus. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking Prometheus", ", or name a file with --trace."):
+        from plimsoll.cli.cluster.past import past_of as asked
+    return asked(body, url, seconds, progress)
+
+
+def spec_policy(body: Body) -> tuple[RebalancePolicy, int]:
+    """The bounds of a spec in Auto mode, and its replicas."""
+    from plimsoll.cli.cluster.past import spec_policy as found
+
+    return found(body)
+
+
+def schedule_of(body: Body, begin: float) -> Schedule | None:
+    """The scheduled minima of a spec by seconds since a beginning; None if it has none."""
+    from plimsoll.cli.cluster.past import schedule_of as found
+
+    return found(body, begin)
 
 
 def replay(stored: Export, wishes: Sequence[DeploymentWish], means: Means) -> Review:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,6 +59,35 @@ def waiting(what: str) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         shown.add_task(what)
         yield
+
+
+@contextmanager
+def progressing(what: str) -> Iterator[Callable[[str, float], None]]:
+    """Show on standard error how far each part of a long piece of work is, and a line for each part that is done.
+
+    The function that is given is called with the name of a part, and how much of it is over, 0 to 1.
+    """
+    done = set[str]()
+    if not sys.stderr.isatty():
+
+        def note(part: str, share: float) -> None:
+            if share >= 1 and part not in done:
+                done.add(part)
+                say("note", (f"{what}: {part} is done",))
+
+        yield note
+        return
+    from rich.progress import Progress, TaskID  # noqa: PLC0415 - for people
+
+    tasks = dict[str, TaskID]()
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+
+        def update(part: str, share: float) -> None:
+            if part not in tasks:
+                tasks[part] = shown.add_task(f"{what}: {part}", total=1.0)
+            shown.update(tasks[part], completed=share)
+
+        yield update
 
 
 def say(kind: str, lines: Iterable[str | None]) -> None:

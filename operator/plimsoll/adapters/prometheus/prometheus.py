@@ -237,16 +237,33 @@ class PrometheusSignals:
     def arrivals_before(
         self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
     ) -> PastReading:
-        """Ask for the requests that began a second, in steps, by one query.
+        """Ask for the requests that began a second, in steps, as :meth:`rates_before` does."""
+        counter = count_of(metrics.first_token_seconds)
+        return self.rates_before(counter, namespace, deployment, metrics, until=until, seconds=seconds)
+
+    def rates_before(
+        self,
+        counter: str,
+        namespace: str,
+        deployment: str,
+        metrics: EngineMetrics,
+        *,
+        until: float,
+        seconds: float,
+        limit_seconds: float | None = None,
+    ) -> PastReading:
+        """Ask by how much a counter of the engines grew a second, in steps, by one query.
 
         Args:
+            counter: the name of the counter.
             namespace: the namespace of the pods.
             deployment: the name of the InferenceDeployment whose pods they are, or were.
             metrics: the names that their engine uses.
             until: the end, POSIX seconds by the server's clock; so are the times of the points, each the end of a step.
             seconds: how far back from there.
+            limit_seconds: the longest time for the answer; that of the reader if it is less. None: a few seconds.
         """
-        counter, label = count_of(metrics.first_token_seconds), metrics.model_label
+        label = metrics.model_label
         if not (counter and label and _NAME.fullmatch(deployment)):
             return PastReading(error="the engine's metrics do not say whose requests they count")
         own, model, names = sorted(metrics.labels), f'{label}="{deployment}"', pods_of(deployment)
@@ -255,11 +272,25 @@ class PrometheusSignals:
             for within_namespace, of_pod in places_of(namespace, self._label_pairs)
         ]
         try:
-            query, limit = query_of(counter, pods, seconds), f"{PAST_TIMEOUT_SECONDS:g}s"
-            client = self._client(PAST_TIMEOUT_SECONDS)
+            most = PAST_TIMEOUT_SECONDS if limit_seconds is None else limit_seconds
+            query, limit = query_of(counter, pods, seconds), f"{most:g}s"
+            client = self._client(most)
             return PastReading(past_points_of(_ask(client, query, time=f"{until:.3f}", timeout=limit)))
         except (SourceUnavailable, InvalidInput) as error:
             return PastReading(error=str(error))
+
+    def longest_startup(self, namespace: str, deployment: str, *, until: float, seconds: float) -> float | None:
+        """Return the longest start-up that the operator's own metrics show in so many seconds; None: they show none."""
+        series = f'plimsoll_live_startup_seconds{{namespace="{namespace}",name="{deployment}"}}'
+        query = f"max(max_over_time({series}[{math.ceil(seconds)}s]))"
+        if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(deployment)):
+            return None
+        try:
+            found = _ask(self._client(PAST_TIMEOUT_SECONDS), query, time=f"{until:.3f}")
+            value = float(found[0]["value"][1])
+        except (SourceUnavailable, InvalidInput, IndexError, KeyError, TypeError, ValueError):
+            return None
+        return value if 0 < value < math.inf else None
 
     def scrapes_before(
         self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float

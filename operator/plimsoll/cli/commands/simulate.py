@@ -1,5 +1,7 @@
 """``plimsoll simulate``: the question, the run that it asks for, and the answer as text and as a document.
 
+With requests that were there, each scaling law serves them once more (:mod:`plimsoll.cli.plans.replays`).
+
 In a document, times are in seconds since the beginning, and absent figures are null, never 0.
 """
 
@@ -7,27 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import click
 from rich.console import Console
 
 from plimsoll import __version__
-from plimsoll.cli.later import manifest_question
+from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
+from plimsoll.cli.later import cluster_of, default_namespace, manifest_question, past_of
 from plimsoll.cli.listing import Listing, figure, name, prose
-from plimsoll.cli.options import complete_model, option, output
+from plimsoll.cli.options import OF_CONTEXT, complete_model, option, output
+from plimsoll.cli.plans.replays import (
+    ReplayQuestion,
+    of_deployment,
+    of_trace,
+    print_replay,
+    replay_document,
+    seconds_of,
+)
 from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.names import meant_types, named
 from plimsoll.cli.questions.types import answers
-from plimsoll.cli.screen import print_document, print_lines, print_listing, say, screen, waiting
+from plimsoll.cli.screen import print_document, print_lines, print_listing, progressing, say, screen, waiting
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.sizing import Sized
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.simulation.replay import replayed
 from plimsoll.simulation.result import Moment, SimulationResult, TimePercentiles, clock, evenly
 from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS, SimulationRun, kind_of_replica
 from plimsoll.simulation.simulate import simulate
@@ -40,7 +54,9 @@ _OF_PRESET = "Default: the preset's."
 
 @click.command("simulate")
 @click.argument("model", shell_complete=complete_model)
-@option("--gpu", required=True)
+@option("--trace", note="Each scaling law serves them.")
+@option("--from-prometheus", note="MODEL is NAME then, and each scaling law serves them.")
+@option("--gpu", note="Without --from-prometheus, it must be named.")
 @option("--tp")
 @option("--context-length", note="Default: it holds twice the mean request.")
 @option("--concurrency")
@@ -62,15 +78,52 @@ _OF_PRESET = "Default: the preset's."
 @option("--startup", default=FIRST_STARTUP_SECONDS, show_default=True)
 @option("--patience", default=USUAL_PATIENCE_SECONDS, show_default=True)
 @option("--seed", default=1, show_default=True)
+@option("--prometheus-url")
+@option("--namespace", note=f"With --from-prometheus. {OF_CONTEXT}")
 @output("table", "json")
-def command(model: str, gpu: str, mode: str, form: str, **asked: Any) -> None:
+@with_cluster
+def command(
+    model: str,
+    trace: str | None,
+    span: str | None,
+    gpu: str | None,
+    mode: str,
+    form: str,
+    prometheus_url: str | None,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    **asked: Any,
+) -> None:
     """Say what happens to MODEL at a load: when KV cache or sequence slots fill, and what the live loop does when.
 
     Nothing runs: engines, requests and the clock are simulated, with the estimate's KV cache and the performance
     model's times. Every change has a place. The same options always give the same answer.
+
+    With --trace FILE or --from-prometheus SPAN it says what mode Auto would have done: the same requests are served
+    under the live loop, fixed numbers of replicas and the laws of other projects, with goodput, GPU-hours and changes.
     """
+    if span is not None:
+        if trace is not None or gpu is not None:
+            raise click.UsageError(
+                "--from-prometheus reads the deployment of the cluster: leave --trace and --gpu out."
+            )
+        seconds, access = seconds_of(span), ClusterAccess(kubeconfig, context)
+        _answer(_past_question(model, seconds, prometheus_url, namespace, access, asked), form)
+        return
+    if gpu is None:
+        raise click.UsageError("Missing option '--gpu'.")
+    if context is not None or kubeconfig is not None or namespace is not None or prometheus_url is not None:
+        raise click.UsageError("A cluster is asked with --from-prometheus alone. Tokens are --context-length.")
     meant = meant_types((gpu,))
     simulation_run = simulation_run_of(Simulated(model=model, gpu=meant.types[0], mode=Mode(mode), **asked))
+    if trace is not None:
+        given = [each for each in _OF_WORKLOAD if asked[each] is not None]
+        if given:
+            raise click.UsageError(f"--{given[0].replace('_', '-')} is of a workload: leave it out with --trace.")
+        question = of_trace(trace, simulation_run)
+        _answer(replace(question, notes=(*meant.notes, *question.notes)), form)
+        return
     with waiting(f"simulating {simulation_run.workload.minutes:g} min of requests"):
         result = simulate(simulation_run)
     say("note", meant.notes)
@@ -78,6 +131,39 @@ def command(model: str, gpu: str, mode: str, form: str, **asked: Any) -> None:
         print_document(form, {**simulation_document(simulation_run, result), "notes": list(meant.notes)})
     else:
         _print_simulation(screen(), simulation_run, result)
+
+
+_OF_WORKLOAD = (
+    *("requests_per_second", "prompt", "output", "spread", "shared_prefix", "burst", "burst_seconds", "burst_every"),
+    "minutes",
+)
+"""The options that a trace replaces."""
+
+
+def _past_question(
+    target: str, seconds: float, url: str | None, namespace: str | None, access: ClusterAccess, asked: dict[str, Any]
+) -> ReplayQuestion:
+    """Return the question about a deployment's own time."""
+    key = ObjectKey(namespace or default_namespace(access.file, access.context), target)
+    body = cluster_of(access).inference_deployment(key)
+    if body is None:
+        raise InvalidInput(
+            "NAME", target, f"There is no InferenceDeployment {key}: name another one, or its namespace with -n."
+        )
+    with progressing("reading") as progress:
+        past = past_of(body, url, seconds, partial(progress, f"what came to {key}"))
+    return of_deployment(body, past, asked["patience"], asked["seed"])
+
+
+def _answer(question: ReplayQuestion, form: str) -> None:
+    """Replay, and print what came of it."""
+    with progressing("replaying") as progress:
+        laws = list(replayed(question.replay, progress))
+    say("note", question.notes)
+    if form == "json":
+        print_document(form, replay_document(question, laws))
+    else:
+        print_replay(screen(), question, laws)
 
 
 _USUAL = RebalancePolicy()

@@ -287,6 +287,7 @@ def _questions(row: DeploymentRow, spec: Spec, grafana_url: str | None) -> Itera
     if gpu:
         wanted = {"model": row.model, **gpu, **split, **load}
         yield QuestionLink("Simulate a load", f"/simulator?{urlencode(wanted)}")
+        yield QuestionLink("What would Auto have done?", f"/deployments/{row.key.namespace}/{row.key.name}/replay")
     if row.pools and "totalConcurrency" not in spec:  # which lets the planner choose the number of replicas
         replicas = sum(pool.replicas for pool in row.pools if not pool.is_retiring)
         change = urlencode({"change": f"{row.key}.replicas={replicas + 1}"})

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
 
-from benchmarks.rebalance.policies.signals import recent
-from benchmarks.rebalance.values import EngineSpec, PodView, View
-from plimsoll.simulation.values import Sample
+from plimsoll.simulation.peers.signals import recent
+from plimsoll.simulation.peers.view import PodView, View
+from plimsoll.simulation.values import EngineLimits, Sample
 
 MOST_PASSES = 64
 LEAST_PASSES = 5
@@ -94,7 +94,7 @@ class Passes:
         return _plane(self.kept)
 
 
-def _between(earlier: Sample, later: Sample, engine: EngineSpec) -> Pass | None:
+def _between(earlier: Sample, later: Sample, engine: EngineLimits) -> Pass | None:
     running = (earlier.running + later.running) / 2
     tokens = later.generation_tokens_total - earlier.generation_tokens_total
     if min(earlier.running, later.running) < 1 or tokens <= 0:

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from benchmarks.rebalance.policies.signals import recent
-from benchmarks.rebalance.values import PodView
+from plimsoll.simulation.peers.signals import recent
+from plimsoll.simulation.peers.view import PodView
 from plimsoll.simulation.values import Sample
 
 OUTPUT_WEIGHT = 4.0

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from benchmarks.rebalance.policies.signals import (
+from plimsoll.simulation.peers.signals import (
     Lengths,
     arrivals,
     increase,
@@ -26,9 +26,9 @@ from benchmarks.rebalance.policies.signals import (
     newest,
     total_of,
 )
-from benchmarks.rebalance.policies.wva import Analysis, Wva, analysis_of
-from benchmarks.rebalance.policies.wva_v2 import Saturation
-from benchmarks.rebalance.values import PodView, Policy, Scenario, View
+from plimsoll.simulation.peers.view import FleetSizes, PodView, Policy, View
+from plimsoll.simulation.peers.wva import Analysis, Wva, analysis_of
+from plimsoll.simulation.peers.wva_v2 import Saturation
 
 SATURATED_USE = 0.85
 """The KV use at which the supply is taken, 0 to 1."""
@@ -130,6 +130,6 @@ def _with_base(pairs: Sequence[Pair]) -> Line | None:
     return Line(slope, BASE_SECONDS) if slope > 0 else None
 
 
-def wva_throughput(_: Scenario) -> Policy:
+def wva_throughput(_: FleetSizes) -> Policy:
     """Make V2 with both analyzers."""
     return Wva([Saturation(), Throughput()])

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from benchmarks.rebalance.policies.hpa import Behavior, Hpa, Rules
-from benchmarks.rebalance.policies.signals import clamped, known, serving, total_of
-from benchmarks.rebalance.values import Policy, Scenario, View
+from plimsoll.simulation.peers.hpa import Behavior, Hpa, Rules
+from plimsoll.simulation.peers.signals import clamped, known, serving, total_of
+from plimsoll.simulation.peers.view import FleetSizes, Policy, View
 
 TARGET = 0.5
 """KV use of a replica, 0 to 1."""
@@ -127,11 +127,11 @@ def _with_starting(wanted: int, if_unused: int, by_ready: int, view: View) -> in
     return max(wanted, min(view.wanted, by_ready + starting))
 
 
-def kpa(_: Scenario) -> Policy:
+def kpa(_: FleetSizes) -> Policy:
     """Make the autoscaler with the panic mode."""
     return Kpa()
 
 
-def apa(_: Scenario) -> Policy:
+def apa(_: FleetSizes) -> Policy:
     """Make the proportional autoscaler."""
     return Apa()

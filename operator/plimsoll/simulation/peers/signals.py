@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.rebalance.values import PodView, View
+from plimsoll.simulation.peers.view import PodView, View
 from plimsoll.simulation.values import Sample
 
 FRESH_SECONDS = 60.0

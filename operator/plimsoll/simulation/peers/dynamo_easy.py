@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.rebalance.policies.dynamo import LOAD_SECONDS, Guarded, loads_of
-from benchmarks.rebalance.values import PodView, Policy, Scenario, View
+from plimsoll.simulation.peers.dynamo import LOAD_SECONDS, Guarded, loads_of
+from plimsoll.simulation.peers.view import FleetSizes, PodView, Policy, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class DynamoEasy:
         return -1 if all(use < self.bounds.down for use in uses) else 0
 
 
-def dynamo_throughput(_: Scenario) -> Policy:
+def dynamo_throughput(_: FleetSizes) -> Policy:
     """Make the easy mode for throughput."""
     return DynamoEasy(THROUGHPUT)
 
 
-def dynamo_latency(_: Scenario) -> Policy:
+def dynamo_latency(_: FleetSizes) -> Policy:
     """Make the easy mode for latency."""
     return DynamoEasy(LATENCY)

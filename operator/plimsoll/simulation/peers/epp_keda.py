@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.rebalance.policies.hpa import SYNC_SECONDS, Behavior, Hpa, Rules, Step, desired_for
-from benchmarks.rebalance.policies.signals import clamped, known, serving, total_of
-from benchmarks.rebalance.values import Policy, Scenario, View
+from plimsoll.simulation.peers.hpa import SYNC_SECONDS, Behavior, Hpa, Rules, Step, desired_for
+from plimsoll.simulation.peers.signals import clamped, known, serving, total_of
+from plimsoll.simulation.peers.view import FleetSizes, Policy, View
 
 KV_TARGET = 0.70
 """Mean KV use, 0 to 1."""
@@ -42,6 +42,6 @@ class EppKeda:
         return self.hpa(view.now, view.wanted, clamped(max(needs), view))
 
 
-def epp_keda(_: Scenario) -> Policy:
+def epp_keda(_: FleetSizes) -> Policy:
     """Make the policy."""
     return EppKeda(Hpa(BEHAVIOR))

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from benchmarks.rebalance.policies.hpa import Behavior, Hpa
-from benchmarks.rebalance.policies.signals import clamped, highest, known
-from benchmarks.rebalance.policies.wva import README, TICK_SECONDS
-from benchmarks.rebalance.values import Maker, Policy, Scenario, View
+from plimsoll.simulation.peers.hpa import Behavior, Hpa
+from plimsoll.simulation.peers.signals import clamped, highest, known
+from plimsoll.simulation.peers.view import FleetSizes, Maker, Policy, View
+from plimsoll.simulation.peers.wva import README, TICK_SECONDS
 
 KV_THRESHOLD = 0.80
 QUEUE_THRESHOLD = 5.0
@@ -92,7 +92,7 @@ def _change(spares: Sequence[Spare]) -> int:
 def wva_v1(behavior: Behavior = README) -> Maker:
     """Return a maker with the HPA of the README, or with another one."""
 
-    def make(_: Scenario) -> Policy:
+    def make(_: FleetSizes) -> Policy:
         return WvaV1(Hpa(behavior))
 
     return make

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from benchmarks.rebalance.policies.hpa import Behavior, Hpa, Rules, Step
-from benchmarks.rebalance.policies.signals import clamped, serving
-from benchmarks.rebalance.values import View
+from plimsoll.simulation.peers.hpa import Behavior, Hpa, Rules, Step
+from plimsoll.simulation.peers.signals import clamped, serving
+from plimsoll.simulation.peers.view import View
 
 TICK_SECONDS = 15.0
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from benchmarks.rebalance.policies.hpa import Behavior, Hpa
-from benchmarks.rebalance.policies.signals import Lengths, highest, known, lengths
-from benchmarks.rebalance.policies.wva import README, Analysis, Wva, analysis_of
-from benchmarks.rebalance.values import EngineSpec, Maker, PodView, Policy, Scenario, View
+from plimsoll.simulation.peers.hpa import Behavior, Hpa
+from plimsoll.simulation.peers.signals import Lengths, highest, known, lengths
+from plimsoll.simulation.peers.view import FleetSizes, Maker, PodView, Policy, View
+from plimsoll.simulation.peers.wva import README, Analysis, Wva, analysis_of
+from plimsoll.simulation.values import EngineLimits
 
 KV_THRESHOLD = 0.80
 QUEUE_THRESHOLD = 5.0
@@ -72,7 +73,7 @@ def _bucket(mean: Lengths) -> int:
     return (mean.output >= SHORT_OUTPUT) + (mean.output >= MEDIUM_OUTPUT)
 
 
-def _derived(mean: Lengths, engine: EngineSpec) -> float:
+def _derived(mean: Lengths, engine: EngineLimits) -> float:
     """Return the tokens of as many requests as prompts and outputs leave in balance; 0 where lengths are unknown."""
     whole = mean.prompt + mean.output
     requests = min(engine.max_batched_tokens * mean.output / whole, engine.max_num_seqs) if whole else 0.0
@@ -82,7 +83,7 @@ def _derived(mean: Lengths, engine: EngineSpec) -> float:
 def wva_v2(behavior: Behavior = README) -> Maker:
     """Return a maker with the HPA of the README, or with another one."""
 
-    def make(_: Scenario) -> Policy:
+    def make(_: FleetSizes) -> Policy:
         return Wva([Saturation()], Hpa(behavior))
 
     return make

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.rebalance.values import Maker, Policy, Scenario, View
+from plimsoll.simulation.peers.view import FleetSizes, Maker, Policy, View
 
 
 @dataclass(slots=True)
@@ -22,17 +22,17 @@ class Static:
 def static(replicas: int) -> Maker:
     """Return a maker for a fixed number."""
 
-    def make(_: Scenario) -> Policy:
+    def make(_: FleetSizes) -> Policy:
         return Static(replicas)
 
     return make
 
 
-def static_start(scenario: Scenario) -> Policy:
+def static_start(scenario: FleetSizes) -> Policy:
     """Keep the replicas of the beginning."""
     return Static(scenario.start_replicas)
 
 
-def static_peak(scenario: Scenario) -> Policy:
+def static_peak(scenario: FleetSizes) -> Policy:
     """Run the most replicas all the time."""
     return Static(scenario.max_replicas)

@@ -7,7 +7,7 @@ Each tick, with R ready replicas, W waiting requests, and the mean prompt I and 
 
 - arrivals: prompt tokens a second over I and the growth of W a second, over 120 s, or over 45 s while W is at least 2
   R;
-- what a replica serves a second: its work (:mod:`benchmarks.rebalance.policies.service_rate`) over I + 4 O;
+- what a replica serves a second: its work (:mod:`plimsoll.simulation.peers.service_rate`) over I + 4 O;
 - the wish: the most of three needs, rounded up: arrivals at 90 % of the service; arrivals and all but 2 R of the
   waiting requests within 60 s; the KV cache in use and that of the waiting requests at 85 % of what a replica has;
 - if all replicas have been ready for 45 s and W is at least 5 R, the wish is at least 1.5 R;
@@ -26,8 +26,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.rebalance.policies.service_rate import OUTPUT_WEIGHT, ServiceRate
-from benchmarks.rebalance.policies.signals import (
+from plimsoll.simulation.peers.service_rate import OUTPUT_WEIGHT, ServiceRate
+from plimsoll.simulation.peers.signals import (
     Lengths,
     Read,
     clamped,
@@ -39,7 +39,7 @@ from benchmarks.rebalance.policies.signals import (
     serving,
     total_of,
 )
-from benchmarks.rebalance.values import PodView, Policy, Scenario, View
+from plimsoll.simulation.peers.view import FleetSizes, PodView, Policy, View
 from plimsoll.simulation.values import Sample
 
 LENGTHS_SECONDS = 600.0
@@ -243,6 +243,6 @@ def _is_quiet(pod: PodView, view: View) -> bool:
     return preempted == 0 and highest(pod, view.now, QUIET_SECONDS, lambda sample: sample.waiting) == 0
 
 
-def better_law(_: Scenario) -> Policy:
+def better_law(_: FleetSizes) -> Policy:
     """Make the policy."""
     return BetterLaw()

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.rebalance.policies.signals import clamped, known, mean_prompt, newest, serving
-from benchmarks.rebalance.values import PodView, View
+from plimsoll.simulation.peers.signals import clamped, known, mean_prompt, newest, serving
+from plimsoll.simulation.peers.view import PodView, View
 
 LOAD_SECONDS = 5.0
 """The time between two looks at the load."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.rebalance.policies.hpa import SYNC_SECONDS, Behavior, Hpa, Rules, Step, desired_for
-from benchmarks.rebalance.policies.signals import FRESH_SECONDS, Read, clamped, serving
-from benchmarks.rebalance.values import Maker, Policy, Scenario, View
+from plimsoll.simulation.peers.hpa import SYNC_SECONDS, Behavior, Hpa, Rules, Step, desired_for
+from plimsoll.simulation.peers.signals import FRESH_SECONDS, Read, clamped, serving
+from plimsoll.simulation.peers.view import FleetSizes, Maker, Policy, View
 from plimsoll.simulation.values import Sample
 
 KV_TARGET = 0.8
@@ -77,7 +77,7 @@ def _sum(view: View, read: Read) -> float | None:
 def keda(read: Callable[[Sample], float], target: float, behavior: Behavior = SAMPLE) -> Maker:
     """Return a maker for one trigger."""
 
-    def make(_: Scenario) -> Policy:
+    def make(_: FleetSizes) -> Policy:
         return Keda(read, target, Hpa(behavior))
 
     return make

@@ -14,10 +14,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.rebalance.policies.dynamo import LENGTHS_SECONDS, LOAD_SECONDS, EngineLoad, Guarded, loads_of
-from benchmarks.rebalance.policies.dynamo_model import Passes, Plane
-from benchmarks.rebalance.policies.signals import Lengths, arrivals, known, lengths, mean_prompt
-from benchmarks.rebalance.values import PodView, Policy, Scenario, View
+from plimsoll.simulation.peers.dynamo import LENGTHS_SECONDS, LOAD_SECONDS, EngineLoad, Guarded, loads_of
+from plimsoll.simulation.peers.dynamo_model import Passes, Plane
+from plimsoll.simulation.peers.signals import Lengths, arrivals, known, lengths, mean_prompt
+from plimsoll.simulation.peers.view import FleetSizes, PodView, Policy, View
 
 SENSITIVITY = 0.8
 """The part of a goal that a removal may use up."""
@@ -107,6 +107,6 @@ def _largest_batch(mean: Lengths, view: View) -> int:
     return max(1, math.floor(min(by_cache, engine.max_num_seqs, by_balance)))
 
 
-def dynamo_sla(_: Scenario) -> Policy:
+def dynamo_sla(_: FleetSizes) -> Policy:
     """Make the policy."""
     return DynamoSla()
