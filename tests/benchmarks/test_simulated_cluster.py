@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import isnan
 from random import Random
+from typing import cast
 
 import pytest
 
@@ -16,7 +17,7 @@ from benchmarks.rebalance.values import Scenario
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.fleet import Replica
 from plimsoll.simulation.gateway import choose
-from plimsoll.simulation.peers.view import PodView, View
+from plimsoll.simulation.peers.view import Order, PodView, Policy, View
 from plimsoll.simulation.values import Arrival, Fate, FaultKind, InjectedFault, Routing, SimulatedRequest
 from plimsoll.simulation.verdicts import Change
 from tests.support.simulated import SPEC, Scripted, engine, outcome, poisson, scenario
@@ -388,6 +389,25 @@ def test_a_slow_pod_takes_longer_while_the_fault_lasts_and_others_do_not() -> No
         alone, start_replicas=2, arrivals=lambda _: [Arrival(100.0 + 1e-3 * index, 1000, 100) for index in (0, 1)]
     )
     assert sorted(round(each / usual[0]) for each in token_seconds(two)) == [1, 10]
+
+
+def test_a_replica_is_replaced_by_one_that_serves_first_and_that_is_no_change_of_the_wish() -> None:
+    orders = {20.0: Order(2, replaces=True), 40.0: Order(2, replaces=True, ends="pod-0"), 41.0: Order(2)}
+    seen: dict[float, set[str]] = {}
+
+    def policy(view: View) -> Order:
+        seen[view.now] = {pod.name for pod in view.pods}
+        return orders[max((at for at in orders if at <= view.now), default=20.0)]
+
+    policy.tick_seconds = 1.0  # type: ignore[attr-defined]
+    asked = replace(scenario(seconds=60), start_replicas=2, cold_start_seconds=10.0)
+    found = run(asked, lambda _: cast("Policy", policy), "scripted", 1)
+    assert (seen[1.0], seen[39.0], seen[45.0]) == (
+        {"pod-0", "pod-1"},
+        {"pod-0", "pod-1", "pod-2"},
+        {"pod-1", "pod-2"},
+    )
+    assert found.changes == ()
 
 
 def test_a_share_of_the_requests_sticks_to_the_oldest_pod() -> None:

@@ -27,7 +27,7 @@ from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
-from plimsoll.rebalance.state.decisions import AddReplica, Move, RemoveReplica, Retune
+from plimsoll.rebalance.state.decisions import AddReplica, Move, RemoveReplica, ReplaceReplica, Retune
 from plimsoll.rebalance.state.history import ENDINGS, ChangeHistory
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
@@ -85,8 +85,9 @@ class Loop:
         return decided
 
     def acts_on(self, decided: LoopResult) -> bool:
-        """Whether a decision is a change that is carried out."""
-        return decided.answer is not None and self.policy.carries_out(decided.decision)
+        """Whether a decision is a change that is carried out. No replica is replaced: nothing makes one slow here."""
+        is_known = not isinstance(decided.decision, ReplaceReplica)
+        return is_known and decided.answer is not None and self.policy.carries_out(decided.decision)
 
     def _take_up(self, decided: LoopResult, now: float) -> None:
         change, answer = decided.decision, decided.answer
