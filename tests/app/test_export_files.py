@@ -424,9 +424,10 @@ def test_failed_moves_and_additions_leave_the_cluster_without_words_of_pods_and_
     body = inference_deployment_body(spec=SPEC | secret)
     digest = digests_of(body.get("spec")).start
     failed = {"gpuType": "l4-24gb", "reason": "EngineCrashed", "message": "secret", "spec": digest}
-    loop = {"decision": "Wait", "reason": "R", "message": "secret", "lastChange": "secret"}
     result = {"verdict": "DoesNotServe", "at": "2026-01-01T00:00:00Z", "message": "secret"}
-    loop["changes"] = [{"at": "2026-01-01T00:00:00Z", "kind": "Add", "added": 1, "result": result}]
+    changes = [{"at": "2026-01-01T00:00:00Z", "kind": "Add", "added": 1, "result": result}]
+    words = {"message": "secret", "lastChange": "secret"}
+    loop = {"decision": "Wait", "reason": "R", "changes": changes, **words}
     real = {**body, "status": {"failedMoves": [failed], "move": {"pools": ["a"], "spec": digest}, "rebalancing": loop}}
     written = reduced(INFERENCE_DEPLOYMENTS, real)
     found = with_digests(real, written, "salt")

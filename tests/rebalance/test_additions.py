@@ -260,11 +260,11 @@ def test_a_pod_that_comes_up_after_all_ends_the_brake() -> None:
     course = Course([FAILS])
     while "TakeBack" not in course.kinds():
         course.turn()
-    assert brake_of(course.history) is not None
+    assert brake_of(course.situation()) is not None
     course.pods[0] = Pod(course.now, Fate(0.0))  # e.g. moved by a drain: what it needs is there again
     course.fates = [SERVES]
     course.play(2 * STEP)
-    assert brake_of(course.history) is None
+    assert brake_of(course.situation()) is None
     assert course.wanted > 1
 
 
@@ -275,6 +275,16 @@ def test_who_wants_a_least_number_gets_it_whatever_became_of_earlier_additions()
     assert (course.wanted, course.said[-1].decision.reason) == (4, DecisionReason.BELOW_MIN_REPLICAS)
     course.play(600)
     assert course.wanted == 4
+
+
+def test_an_addition_whose_replicas_went_before_it_was_judged_holds_nothing_back() -> None:
+    course = Course([FAILS])
+    while len(course.history.changes) < 2:
+        course.turn()
+    course.wanted, course.pods = 1, course.pods[:1]  # e.g. somebody wrote another number
+    course.fates = [SERVES]
+    course.play(3 * STEP)
+    assert course.wanted > 1
 
 
 def test_a_number_that_people_write_is_not_taken_back() -> None:
@@ -347,7 +357,7 @@ def test_pauses_double_up_to_a_bound(in_a_row: int, verdict: Verdict, seconds: f
 def test_a_clock_set_back_makes_no_pause_longer() -> None:
     result = AdditionResult(Verdict.DOES_NOT_SERVE, NOW + 90_000, 2)
     history = ChangeHistory((ChangeRecord(NOW + 90_000, ChangeKind.ADD, "R", 2, added=1, result=result),)).clamped(NOW)
-    brake = brake_of(history)
+    brake = brake_of(situation(BUSY, history=history, replicas=1))
     assert brake is not None
     assert brake.ends == NOW + FIRST_PAUSE_SECONDS
 

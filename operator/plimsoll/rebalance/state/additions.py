@@ -238,16 +238,23 @@ def pause_seconds(result: AdditionResult) -> float:
     return 0.0 if doublings < 0 else min(LONGEST_PAUSE_SECONDS, first * 2.0**doublings)
 
 
-def brake_of(history: ChangeHistory) -> Brake | None:
+def brake_of(situation: Situation) -> Brake | None:
     """Return the brake that additions in vain make; None if the last one that was judged was none."""
+    history = situation.history
     additions = [mark for mark in history.changes if mark.added]
     judged = [mark for mark in additions if mark.result is not None]
     last = judged[-1] if judged else None
     if last is None or last.result is None or last.result.verdict not in IN_VAIN:
         return None
     taken_back = max((mark.at for mark in history.changes if mark.kind is ChangeKind.TAKE_BACK), default=0.0)
-    awaited = any(mark.result is None for mark in additions[additions.index(last) :])
+    awaited = any(_is_awaited(mark, situation) for mark in additions[additions.index(last) :])
     return Brake(last, last.result, max(last.result.at, taken_back), awaited)
+
+
+def _is_awaited(mark: ChangeRecord, situation: Situation) -> bool:
+    """Whether an addition may still be judged: its replicas are wanted, and have had no time to show."""
+    is_wanted = (mark.replicas or 0) <= situation.placement.replicas
+    return mark.result is None and is_wanted and situation.now - mark.at <= patience_seconds(situation)
 
 
 def braked(change: AddReplica, situation: Situation) -> Wait | None:
@@ -258,7 +265,7 @@ def braked(change: AddReplica, situation: Situation) -> Wait | None:
     """
     wanted: Numbers = (("wanted", change.reason.value),)
     called = called_by(change.reason, situation)
-    brake = brake_of(situation.history)
+    brake = brake_of(situation)
     if brake is None:
         return _being_judged(called, situation, wanted)
     if brake.result.verdict is Verdict.DOES_NOT_HELP and not _is_same(brake, called, situation):
@@ -295,7 +302,7 @@ def replicas_without(situation: Situation) -> int:
 
     Nothing that serves ends for additions that do not serve, and none of them ends that may still begin to.
     """
-    now, brake = situation.placement.replicas, brake_of(situation.history)
+    now, brake = situation.placement.replicas, brake_of(situation)
     if brake is None or brake.is_awaited or not pause_seconds(brake.result):
         return now
     longest, newcomers = patience_seconds(situation), situation.placement.newcomers
