@@ -426,8 +426,8 @@ def test_failed_moves_and_additions_leave_the_cluster_without_words_of_pods_and_
     failed = {"gpuType": "l4-24gb", "reason": "EngineCrashed", "message": "secret", "spec": digest}
     result = {"verdict": "DoesNotServe", "at": "2026-01-01T00:00:00Z", "message": "secret"}
     changes = [{"at": "2026-01-01T00:00:00Z", "kind": "Add", "added": 1, "result": result}]
-    said = {"message": "secret", "lastChange": "secret"}
-    loop = {"decision": "Wait", "reason": "R", **said, "changes": changes}
+    words = {"message": "secret", "lastChange": "secret"}
+    loop = {"decision": "Wait", "reason": "R", "changes": changes, **words}
     real = {**body, "status": {"failedMoves": [failed], "move": {"pools": ["a"], "spec": digest}, "rebalancing": loop}}
     written = reduced(INFERENCE_DEPLOYMENTS, real)
     found = with_digests(real, written, "salt")

@@ -13,6 +13,7 @@ from testbed.fault_proxy import FaultProxy
 from testbed.fleet import gpu_node
 from testbed.kubelet.addresses import served_at
 from testbed.kubelet.engine_image import ENGINE_IMAGE, KV_BLOCKS_ANNOTATION, engine_image
+from testbed.kubelet.images import Image
 from testbed.kubelet.kubelet import Kubelet
 from testbed.kubelet.scraping import ScrapeTargets
 from testbed.operator_process import OperatorProcess
@@ -153,8 +154,13 @@ def bench_of(
     *,
     nodes: Sequence[dict[str, Any]] | None = None,
     environment: Mapping[str, str] | None = None,
+    image: Image | None = None,
+    module: str = "plimsoll",
 ) -> Iterator[Bench]:
-    """Start everything; there are no other nodes than these. ``environment`` holds more settings of the operator."""
+    """Start everything; there are no other nodes than these. ``environment`` holds more settings of the operator.
+
+    ``image`` stands for the engine's; None: the one with this model. ``module`` is the operator that is run.
+    """
     with ControlPlane() as control_plane:
         install(control_plane)
         view = View(control_plane, control_plane.create_namespace(namespace))
@@ -162,11 +168,11 @@ def bench_of(
         targets = ScrapeTargets(control_plane.client, control_plane.directory / "targets.json")
         with (
             targets,
-            Kubelet(control_plane, nodes or usual_nodes(), {ENGINE_IMAGE: engine_image(model_dir)}) as kubelet,
+            Kubelet(control_plane, nodes or usual_nodes(), {ENGINE_IMAGE: image or engine_image(model_dir)}) as kubelet,
             Prometheus(
                 control_plane.binaries, control_plane.directory / "prometheus", [], jobs=[targets.job()]
             ) as prometheus,
             FaultProxy(prometheus.url) as between,
-            OperatorProcess(control_plane, prometheus_url=between.url, environment=settings) as operator,
+            OperatorProcess(control_plane, prometheus_url=between.url, environment=settings, module=module) as operator,
         ):
             yield Bench(view, kubelet, prometheus, between, operator)

@@ -339,6 +339,15 @@ def test_a_replica_that_does_not_start_is_superfluous_where_those_that_serve_are
     )
 
 
+def test_what_replaces_a_stuck_replica_is_not_superfluous_while_it_starts() -> None:
+    """One serves, one is stuck and one starts; two are enough."""
+    policy = RebalancePolicy(min_replicas=1, max_replicas=9, cooldown_seconds=600)
+    starting = {"replicas": 3, "ready": 1, "starting_since": (LONG_AGO, NOW - 10), "policy": policy}
+    assert found(EASY, memory=enough_for(2, 600), **starting).kind is DiagnosisKind.NOT_DIAGNOSED
+    without = found(EASY, memory=enough_for(2, 600), **starting | {"starting_since": (NOW - 20, NOW - 10)})
+    assert (without.kind, without.replicas) == (DiagnosisKind.IDLE, 2)
+
+
 def test_the_caches_of_the_known_pods_are_in_the_numbers() -> None:
     numbers = dict(found(FULL, FULL).numbers)
     assert numbers["held_tokens"] == 2 * KV_TOKENS

@@ -136,7 +136,7 @@ _SENTENCES = {
         "back{tried}."
     ),
     DecisionReason.ADDITIONS_DO_NOT_HELP: (
-        "Nothing is added{wanted}: with {last_additions} {called} went from {before} to {after}, and as many requests "
+        "Nothing is added{wanted}: with {last_additions} {called} went from {before} to {after}, and no more requests "
         "come. What changed nothing is taken back{tried}."
     ),
     DecisionReason.ADDITIONS_PER_HOUR_SPENT: (

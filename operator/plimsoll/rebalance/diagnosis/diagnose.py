@@ -220,7 +220,7 @@ def _ready_by(situation: Situation, scheduled: ScheduledMinimum) -> Numbers:
 
 def _by_additions(situation: Situation) -> Diagnosis | None:
     """Find whether the last additions were in vain, and are to be taken back. Those without service need no metrics."""
-    brake, replicas = brake_of(situation.history), replicas_without(situation)
+    brake, replicas = brake_of(situation), replicas_without(situation)
     if brake is None or replicas >= situation.placement.replicas:
         return None
     return Diagnosis(DiagnosisKind.ADDITIONS_IN_VAIN, brake.reason, (*brake.numbers, ("next_try", "")), replicas)
@@ -441,7 +441,7 @@ def _missed(traffic: Traffic, judged: Judged) -> Numbers:
 
 
 def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
-    """Find whether replicas are superfluous. Every ready pod is known here.
+    """Find whether replicas are superfluous: stuck ones are if those that serve suffice. Each ready pod is known here.
 
     Of engines that pool nothing shows how much of them is used, so only a time without requests removes their replicas.
     """
@@ -451,6 +451,8 @@ def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
     if not placement.generates:
         return _starting(placement) if placement.ready < placement.replicas else None
     enough = max(wish.kept, *(look.enough for look in judged.memory.looks))
+    if placement.ready < enough:
+        enough += situation.stuck
     is_quiet = judged.traffic is not None and judged.traffic.waiting < 1
     seconds = situation.now - judged.memory.looks[0].at
     if _is_kept_for_shares(situation, judged):

@@ -32,8 +32,10 @@ MOST_IN_A_ROW = 2
 """Additions in a row of which none serves before no more are made. One may have met a bad node."""
 
 FIRST_PAUSE_SECONDS = 600.0
+WITHOUT_EFFECT_SECONDS = 3600.0
 LONGEST_PAUSE_SECONDS = 4800.0
-"""The pause before another try doubles with each that is in vain. The longest is shorter than the time that the history
+"""The first pause after additions that do not serve, and after one without effect, which a load that rises ends. The
+pause doubles with each try in vain. The longest is shorter than the time that the history
 keeps a change in any case (:data:`plimsoll.rebalance.state.history.READ_SECONDS`)."""
 
 PATIENT_SECONDS, PATIENT_STARTUPS = 900.0, 3.0
@@ -47,8 +49,8 @@ CLEARLY = 0.1
 """The part by which a figure must fall for an addition to have helped."""
 
 ANOTHER_LOAD = 0.25
-"""The part by which arrivals must differ to be another load, if that is more than chance (three standard deviations of
-independent arrivals)."""
+"""The part by which arrivals must rise to be another load, if that is more than chance (three standard deviations of
+independent arrivals). A load that falls is no reason for more replicas."""
 
 IN_VAIN = {
     Verdict.DOES_NOT_SERVE: DecisionReason.ADDITIONS_DO_NOT_SERVE,
@@ -140,8 +142,9 @@ def _failing(mark: ChangeRecord, situation: Situation) -> AdditionResult | None:
 
 
 def _own(mark: ChangeRecord, situation: Situation) -> list[Newcomer]:
-    """Return the pods without service that started after an addition."""
-    return [each for each in situation.placement.newcomers if each.since >= mark.at - CLOCK_SECONDS]
+    """Return the pods without service that an addition has brought: the oldest ones that started after it."""
+    later = (each for each in situation.placement.newcomers if each.since >= mark.at - CLOCK_SECONDS)
+    return sorted(later, key=lambda each: each.since)[: mark.added]
 
 
 def _is_over(newcomer: Newcomer, longest: float, situation: Situation) -> bool:
@@ -164,7 +167,7 @@ def _is_settled(mark: ChangeRecord, serves: AdditionResult, situation: Situation
 
 
 def _helped(called: Called, situation: Situation, serves: AdditionResult, before: int) -> AdditionResult:
-    """Judge an addition that has served for a window. Under another load it counts as one that helped."""
+    """Judge an addition that has served for a window. If more requests come, it counts as one that helped."""
     traffic = situation.load.traffic
     value = None if traffic is None else _value(called.figure, situation, traffic)
     if traffic is None or is_better(called, situation):
@@ -173,27 +176,26 @@ def _helped(called: Called, situation: Situation, serves: AdditionResult, before
 
 
 def is_better(called: Called, situation: Situation) -> bool:
-    """Whether a figure has clearly fallen, more requests are served, or the load is another one."""
+    """Whether a figure has clearly fallen, more requests are served, or more come."""
     traffic = situation.load.traffic
-    if traffic is None or is_another_load(called.arrivals, traffic, situation.policy.window_seconds):
+    if traffic is None or has_risen(called.arrivals, traffic, situation.policy.window_seconds):
         return True
     value = _value(called.figure, situation, traffic)
     served = _MINUTE * traffic.served
-    is_served = served > (1 + CLEARLY) * called.served and _is_news(served, called.served, traffic.recent.seconds)
+    is_served = served > (1 + CLEARLY) * called.served and _is_more(served, called.served, traffic.recent.seconds)
     return value is None or value <= (1 - CLEARLY) * called.value or is_served
 
 
-def is_another_load(arrivals: float, traffic: Traffic, window_seconds: float) -> bool:
-    """Whether so many requests a minute and those that come now are clearly different loads."""
+def has_risen(arrivals: float, traffic: Traffic, window_seconds: float) -> bool:
+    """Whether clearly more requests come than so many a minute."""
     now = _MINUTE * traffic.arrivals.per_second
-    is_far = abs(now - arrivals) > ANOTHER_LOAD * max(now, arrivals)
-    return is_far and _is_news(now, arrivals, window_seconds)
+    return now > (1 + ANOTHER_LOAD) * arrivals and _is_more(now, arrivals, window_seconds)
 
 
-def _is_news(per_minute: float, before: float, seconds: float) -> bool:
-    """Whether two rates, each counted over some time, differ by more than chance."""
+def _is_more(per_minute: float, before: float, seconds: float) -> bool:
+    """Whether a rate is above another one by more than chance, if each was counted over some time."""
     counts = seconds / _MINUTE
-    return abs(per_minute - before) * counts > 3 * math.sqrt((per_minute + before) * counts)
+    return (per_minute - before) * counts > 3 * math.sqrt((per_minute + before) * counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,21 +232,29 @@ class Brake:
 
 def pause_seconds(result: AdditionResult) -> float:
     """Return how long no more is added after an addition in vain."""
-    free = MOST_IN_A_ROW if result.verdict is Verdict.DOES_NOT_SERVE else 1
-    doublings = min(result.in_a_row - free, 10)
-    return 0.0 if doublings < 0 else min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**doublings)
+    is_of_pods = result.verdict is Verdict.DOES_NOT_SERVE
+    doublings = min(result.in_a_row - (MOST_IN_A_ROW if is_of_pods else 1), 10)
+    first = FIRST_PAUSE_SECONDS if is_of_pods else WITHOUT_EFFECT_SECONDS
+    return 0.0 if doublings < 0 else min(LONGEST_PAUSE_SECONDS, first * 2.0**doublings)
 
 
-def brake_of(history: ChangeHistory) -> Brake | None:
+def brake_of(situation: Situation) -> Brake | None:
     """Return the brake that additions in vain make; None if the last one that was judged was none."""
+    history = situation.history
     additions = [mark for mark in history.changes if mark.added]
     judged = [mark for mark in additions if mark.result is not None]
     last = judged[-1] if judged else None
     if last is None or last.result is None or last.result.verdict not in IN_VAIN:
         return None
     taken_back = max((mark.at for mark in history.changes if mark.kind is ChangeKind.TAKE_BACK), default=0.0)
-    awaited = any(mark.result is None for mark in additions[additions.index(last) :])
+    awaited = any(_is_awaited(mark, situation) for mark in additions[additions.index(last) :])
     return Brake(last, last.result, max(last.result.at, taken_back), awaited)
+
+
+def _is_awaited(mark: ChangeRecord, situation: Situation) -> bool:
+    """Whether an addition may still be judged: its replicas are wanted, and have had no time to show."""
+    is_wanted = (mark.replicas or 0) <= situation.placement.replicas
+    return mark.result is None and is_wanted and situation.now - mark.at <= patience_seconds(situation)
 
 
 def braked(change: AddReplica, situation: Situation) -> Wait | None:
@@ -255,7 +265,7 @@ def braked(change: AddReplica, situation: Situation) -> Wait | None:
     """
     wanted: Numbers = (("wanted", change.reason.value),)
     called = called_by(change.reason, situation)
-    brake = brake_of(situation.history)
+    brake = brake_of(situation)
     if brake is None:
         return _being_judged(called, situation, wanted)
     if brake.result.verdict is Verdict.DOES_NOT_HELP and not _is_same(brake, called, situation):
@@ -269,11 +279,11 @@ def braked(change: AddReplica, situation: Situation) -> Wait | None:
 
 
 def _is_same(brake: Brake, called: Called | None, situation: Situation) -> bool:
-    """Whether an addition would be the one again that did not help: for the same figure, under the same load."""
+    """Whether an addition would be the one again that did not help: for the same figure, and no more come."""
     traffic, before = situation.load.traffic, brake.last.called
     if traffic is None or before is None or called is None or called.figure != before.figure:
         return False
-    return not is_another_load(before.arrivals, traffic, situation.policy.window_seconds)
+    return not has_risen(before.arrivals, traffic, situation.policy.window_seconds)
 
 
 def _being_judged(called: Called | None, situation: Situation, wanted: Numbers) -> Wait | None:
@@ -292,7 +302,7 @@ def replicas_without(situation: Situation) -> int:
 
     Nothing that serves ends for additions that do not serve, and none of them ends that may still begin to.
     """
-    now, brake = situation.placement.replicas, brake_of(situation.history)
+    now, brake = situation.placement.replicas, brake_of(situation)
     if brake is None or brake.is_awaited or not pause_seconds(brake.result):
         return now
     longest, newcomers = patience_seconds(situation), situation.placement.newcomers
