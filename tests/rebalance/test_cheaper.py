@@ -128,7 +128,8 @@ def _losing(share: float) -> Situation:
 
 
 NOT_NOW: dict[str, Situation] = {
-    "a request waits": calm(replace(CALM, waiting=2)),
+    "a request waits": calm(replace(CALM, waiting=1)),
+    "a replica is not known": calm(CALM, replicas=2, ready=2),
     "too few looks": replace(calm(), memory=replace(calm().memory, looks=looks(0.5, seconds=120, now=DUE))),
     "something was changed": replace(calm(), history=ChangeHistory((ChangeRecord(DUE - 300, ChangeKind.ADD),))),
     "something was changed a moment less than the cool-down ago": _changed(AUTO.cooldown_seconds - 1),

@@ -46,6 +46,13 @@ def test_unknown_pods_are_added_to_what_is_needed_and_to_what_is_enough() -> Non
     assert wish_in(found).enough == wish_in(known).enough + 1
 
 
+def test_engines_that_have_not_said_how_much_cache_they_hold_use_none_of_it() -> None:
+    known = loads_of(EASY)
+    assert known.traffic is not None
+    silent = replace(known, held_tokens=0, traffic=replace(known.traffic, used_tokens=0.0))
+    assert wish_in(judged(situation(EASY, load=silent, model=None))).replicas == 1
+
+
 def test_the_longest_start_is_learned() -> None:
     memory = LoopMemory(startup_seconds=120.0)
     for seen, known in ((None, 120.0), (60.0, 120.0), (300.0, 300.0)):

@@ -122,6 +122,11 @@ def test_a_smaller_step_says_what_a_token_takes_now_without_prompts_and_then() -
     assert times == sorted(times)
     assert times[1:] == [50, 60]
     assert times[0] < int(change.number("then_ms"))
+    assert taken(L40S, replace(DOCUMENTS, token_seconds=0.6)).number("measured_ms") == 600
+
+
+def test_a_larger_step_says_how_much_of_the_time_per_token_prompts_take() -> None:
+    assert taken(H100, PROMPTS).number("prompt_percent") == 98
 
 
 @pytest.mark.parametrize(("kind", "load"), [(L40S, DOCUMENTS), (H100, PROMPTS)])

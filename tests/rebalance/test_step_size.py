@@ -80,6 +80,18 @@ def test_of_steps_that_carry_nearly_the_same_the_nearest_is_taken() -> None:
     )
 
 
+def test_steps_are_tried_from_the_nearest_on_in_whatever_order_they_come() -> None:
+    found = [
+        (
+            larger_step(SMALL_STEP, PROMPTS, seen(PROMPTS, 0.2), steps()[::order]),
+            smaller_step(LARGE_STEP, DOCUMENTS, seen(DOCUMENTS, 0.06), steps(KV_TOKENS)[::order]),
+        )
+        for order in (1, -1)
+    ]
+    assert found[0] == found[1]
+    assert None not in found[0]
+
+
 def test_a_small_gain_is_not_worth_a_restart() -> None:
     assert larger_step(SMALL_STEP.limited(StepLimits(4096)), PROMPTS, seen(PROMPTS, 0.2), steps()) is None
     assert smaller_step(replica(L40S, 512, FAST), DOCUMENTS, seen(DOCUMENTS, 0.06), steps(KV_TOKENS)) is None

@@ -100,6 +100,7 @@ def test_too_few_points_or_too_short_a_time_say_nothing() -> None:
 
     assert rise_within([], 300) == 0
     assert rise_within(points(rising, LEAST_SECONDS - 15), 300) == 0
+    assert rise_within(points(rising, 300.0), 300) == pytest.approx(30.0), "the shortest time that says something"
     few = points(rising, 600, every=600 / (FEWEST_POINTS - 2))
     assert len(few) == FEWEST_POINTS - 1
     assert rise_within(few, 300) == 0

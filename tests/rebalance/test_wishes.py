@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
-from plimsoll.rebalance.law.wishes import DeploymentLoad, Need, Wish, wish_of, with_forecast
+from plimsoll.rebalance.law.wishes import DeploymentLoad, Need, Wish, wish_for_queue, wish_of, with_forecast
 from plimsoll.rebalance.signals.forecast import Expected
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
 from tests.support.tables import examples
@@ -224,3 +224,14 @@ def test_what_is_needed_later_is_kept_and_not_added() -> None:
 def test_a_forecast_for_replicas_of_unknown_speed_asks_for_nothing() -> None:
     now = wish_of(load(USUAL), None)
     assert with_forecast(now, expecting(9), expecting(9)) == now
+
+
+def test_a_gateways_queue_needs_whole_replicas_for_its_requests_and_no_part_of_one() -> None:
+    most = MODEL.limits.sequences
+    wishes = [wish_for_queue(waiting, MODEL) for waiting in (1.0, most, most + 1.0)]
+    assert [(each.replicas, each.enough, each.use, each.rate) for each in wishes] == [
+        (1, 1, 1.0, 0.0),
+        (1, 1, 1.0, 0.0),
+        (2, 2, 1.0, 0.0),
+    ]
+    assert wish_for_queue(5000.0, None).replicas == 1
