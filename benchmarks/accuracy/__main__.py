@@ -7,9 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.accuracy import sglang
+from benchmarks.accuracy.cases import BadRow
 from benchmarks.accuracy.loading import CONFIGS, LOGS, ORACLE, RUNS, Sources, load
 from benchmarks.accuracy.predictors import ask_all, peers_named
-from benchmarks.accuracy.report import STARTS, summary, write_figures, write_into, write_predictions
+from benchmarks.accuracy.report import SGLANG, STARTS, summary, write_figures, write_into, write_predictions
 from benchmarks.accuracy.starts import reports, table
 from benchmarks.accuracy.table import markdown, table_rows
 
@@ -30,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = list(table_rows(loaded, columns))
     text = "\n".join([markdown(rows, columns), "", *summary(loaded, columns)])
     reported = "" if _brings_own(asked) else "\n".join(table(reports()))
-    sys.stdout.write(f"{text}\n\n{reported}\n" if reported else f"{text}\n")
+    others = _of_sglang(asked)
+    sys.stdout.write("\n\n".join(each for each in (text, reported, others) if each) + "\n")
     write_predictions(asked.predictions, loaded, columns)
     sys.stderr.write(f"every prediction: {asked.predictions}\n")
     if asked.json:
@@ -39,7 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_into(asked.write, text)
         if reported:
             write_into(asked.write, reported, *STARTS)
+            write_into(asked.write, others, *SGLANG)
     return 0
+
+
+def _of_sglang(asked: argparse.Namespace) -> str:
+    """Return the table of SGLang's starts; empty where somebody brings records and none of them are of that engine."""
+    left_out: list[BadRow] = []
+    path = asked.logs if _brings_own(asked) else sglang.STARTS
+    starts = [] if path is None or not path.is_file() else sglang.read_starts(path, left_out, [])
+    return "\n".join(sglang.table(starts, left_out)) if starts or left_out else ""
 
 
 def _brings_own(asked: argparse.Namespace) -> bool:

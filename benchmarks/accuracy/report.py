@@ -21,6 +21,9 @@ END = "<!-- end -->"
 STARTS = ("<!-- begin starts: written by `python -m benchmarks.accuracy` -->", "<!-- end starts -->")
 """The markers of the table of reported starts."""
 
+SGLANG = ("<!-- begin sglang: written by `python -m benchmarks.accuracy` -->", "<!-- end sglang -->")
+"""The markers of the table of SGLang's starts."""
+
 _NO_CONFIGURATION = "no configuration: "
 _HIDDEN = ("config", "gpu", "checkpoint", "version", "id", "model", "draft", "possible")
 

@@ -15,14 +15,13 @@ from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.vllm.memory.laws.laws import law_for
 from plimsoll.engines.vllm.memory.weights.allocator import (
     ROCM_LIBRARY_BYTES,
-    block_end_bytes,
-    block_ends_bytes,
     loading_bytes,
     step_buffer_bytes,
 )
 from plimsoll.engines.vllm.memory.weights.layout import relaid_bytes
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.quantization.formats import FP8_TENSOR
+from plimsoll.memory.blocks import block_end_bytes, block_ends_bytes
 from plimsoll.memory.weights import weights_bytes
 from tests.support.model_configs import config_of, facts_of
 from tests.support.planning import A100, H100, gpu

@@ -18,18 +18,15 @@ from plimsoll.engines.vllm.memory.band import band_width
 from plimsoll.engines.vllm.memory.doubts import (
     CITED,
     MEASURED,
-    Card,
-    Layers,
     Region,
-    Ways,
-    pair_words,
     region_of,
     unseen,
 )
 from plimsoll.engines.vllm.memory.laws.laws import NEWEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.outside.cuda_graphs import GraphMemory
-from plimsoll.engines.vllm.memory.outside.non_torch import outside_bytes, shared_bytes
+from plimsoll.engines.vllm.memory.outside.non_torch import outside_bytes
 from plimsoll.engines.vllm.memory.outside.outside_budget import PREFILL_TOKEN_BYTES, outside_budget
+from plimsoll.memory.kinds import Card, Layers, Ways, pair_words, shared_bytes
 from tests.support.planning import H100, L4, L40S, gpu, model
 
 

@@ -17,8 +17,9 @@ from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.memory.laws.laws import law_for
-from plimsoll.engines.vllm.memory.step.forward import hidden_copies, padded_heads_width, residual_streams
+from plimsoll.engines.vllm.memory.step.forward import hidden_copies, padded_heads_width
 from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.memory.kinds import residual_streams
 from tests.memory.sums import activations_bytes, cuda_graphs_bytes
 from tests.support.model_configs import facts_of
 from tests.support.planning import gpu

@@ -14,9 +14,9 @@ from plimsoll.domain.models.caches import RingCache, StateCache
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.units import GIB
-from plimsoll.engines.vllm.memory.step.forward import residual_streams
 from plimsoll.engines.vllm.memory.weights.allocator import step_buffer_bytes
 from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.memory.kinds import residual_streams
 from plimsoll.memory.weights import stage_weights
 from plimsoll.placement.options.divisibility import split_refusal
 from tests.support.tables import every_case

@@ -35,6 +35,8 @@ def read_records(path: Path, dataset: str, bad: list[BadRow]) -> list[Case]:
     cases: list[Case] = []
     seen: Counter[str] = Counter()
     for place, row in read_rows(path, bad):
+        if row.text("engine") not in (None, "vllm"):  # another engine's, which has a table of its own
+            continue
         try:
             case = _case(row, place, dataset)
         except UnreadableRow as error:

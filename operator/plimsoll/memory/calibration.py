@@ -11,6 +11,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from plimsoll.domain.decisions.observations import Correction, EngineKind, Observation
+from plimsoll.domain.decisions.outcomes import EngineSettings
+from plimsoll.domain.decisions.terms import ACTIVATIONS, LEARNED, WEIGHTS, Derivation, Line, Term
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.units import MIB
 
@@ -61,6 +63,37 @@ def learned_band(prior: Band, correction: Correction, *, batched_tokens: int, se
     if correction.limits == StepLimits(batched_tokens, sequences):
         return seen
     return Band(min(prior.low_bytes, seen.low_bytes), max(prior.high_bytes, seen.high_bytes))
+
+
+def taught_band(prior: Band, settings: EngineSettings, correction: Correction | None) -> Band:
+    """Return the error band as learned from engines of the kind; ``prior`` where nothing was learned."""
+    if correction is None:
+        return prior
+    return learned_band(
+        prior, correction, batched_tokens=settings.max_num_batched_tokens, sequences=settings.max_num_seqs
+    )
+
+
+def corrected_terms(terms: tuple[Term, ...], correction: Correction | None) -> tuple[Term, ...]:
+    """Return the terms with what was learned from engines of the same kind, and the rest as a term at the end."""
+    if correction is None:
+        return (*terms, _NOTHING_LEARNED)
+    learned = {WEIGHTS: correction.weights_bytes, ACTIVATIONS: correction.activations_bytes}
+    corrected = (_with_learned(term, learned.get(term.name, 0)) for term in terms)
+    return (*corrected, Term(LEARNED, correction.rest_bytes, _learned_derivation))
+
+
+def _with_learned(term: Term, size_bytes: int) -> Term:
+    if not size_bytes:
+        return term
+    return term.plus(Line("learned", "what engines of this kind logged more or less", size_bytes))
+
+
+def _learned_derivation(_: object) -> Derivation:
+    return Derivation("what engines of this kind took more, or less, than all terms say")
+
+
+_NOTHING_LEARNED = Term(LEARNED, 0)
 
 
 def representative(observations: Iterable[Observation]) -> Observation:

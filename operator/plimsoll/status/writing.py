@@ -60,7 +60,7 @@ SETTINGS = Form(
     EngineSettings,
     EngineSettingsStatus,
     beside=("version",),
-    unkept=("residency", "lora", "media", "drafting", "runner", "deprecated_quantization", "model_runner"),
+    unkept=("residency", "lora", "media", "drafting", "runner", "deprecated_quantization", "model_runner", "static"),
 )
 
 

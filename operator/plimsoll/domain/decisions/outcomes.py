@@ -25,7 +25,15 @@ from plimsoll.domain.decisions.terms import (
     Term,
     TermName,
 )
-from plimsoll.domain.engines.engine_choice import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency, StepLimits
+from plimsoll.domain.engines.engine_choice import (
+    ALL_MEDIA,
+    Drafting,
+    LoraSlots,
+    MediaUse,
+    Residency,
+    StaticShare,
+    StepLimits,
+)
 from plimsoll.domain.public_words import Numbers, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.units import ceil_div
 
@@ -394,6 +402,8 @@ class EngineSettings:
     decides. ``max_num_seqs`` and ``max_num_batched_tokens`` are those of one engine, of which a replica with data
     parallelism has several. ``deprecated_quantization`` means that the engine loads the checkpoint only if a flag
     permits its old quantization method. ``model_runner`` is the one of the engine's runners that it is made to use.
+    ``gpu_memory_utilization_percent`` is a share of the card. ``static`` is the share of an engine that divides the
+    memory that is free before it loads; None if it counts from the card.
     """
 
     max_model_len: int
@@ -411,6 +421,7 @@ class EngineSettings:
     runner: str | None = None
     deprecated_quantization: bool = False
     model_runner: int | None = None
+    static: StaticShare | None = None
 
     @property
     def limits(self) -> StepLimits:

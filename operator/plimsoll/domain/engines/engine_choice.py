@@ -199,6 +199,21 @@ NO_LIMITS = StepLimits()
 
 
 @dataclass(frozen=True, slots=True)
+class StaticShare:
+    """The part of the memory that is free before an engine loads its weights, for weights and caches together.
+
+    ``thousandths`` are of that free memory, not of the card. The caches divide what the weights leave: layers with a
+    window get ``window_thousandths`` of a token for a thousand tokens of the others, and recurrent layers
+    ``state_slots`` states; None leaves that to the engine. ``most_tokens`` caps the tokens of the cache.
+    """
+
+    thousandths: int
+    window_thousandths: int | None = None
+    state_slots: int | None = None
+    most_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EngineChoice:
     """The engine, its release, and the options that the user may choose.
 

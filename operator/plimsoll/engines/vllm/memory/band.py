@@ -15,13 +15,12 @@ from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.models.model import Evidence, ModelFacts, Task
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.laws.engine_law import FUSED_SAMPLER, NATIVE_SAMPLER, EngineLaw
-from plimsoll.engines.vllm.memory.laws.rocm_attention import is_rdna, spilled_bytes, spills_attention
-from plimsoll.engines.vllm.memory.laws.runners import is_recurrent
+from plimsoll.engines.vllm.memory.laws.rocm_attention import spilled_bytes, spills_attention
 from plimsoll.engines.vllm.memory.outside.non_torch import has_switch
-from plimsoll.engines.vllm.memory.step.forward import residual_streams
 from plimsoll.engines.vllm.memory.step.sampler import sampler_bytes
 from plimsoll.facts.models.generic import WEIGHTS_ERROR
 from plimsoll.memory.calibration import Band
+from plimsoll.memory.kinds import is_rdna, is_recurrent, residual_streams
 
 _GRAPHS_LOW, _GRAPHS_HIGH = 0.24, 0.19
 """GiB. The engine's estimate of its graphs varies most of all terms: equal starts log 0.57 and 1.69."""

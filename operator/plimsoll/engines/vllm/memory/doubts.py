@@ -9,17 +9,15 @@ together in any measured start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from enum import StrEnum
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from plimsoll.domain.cluster.gpus import GpuType, Vendor
+from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.decisions.terms import Doubt, DoubtKind
 from plimsoll.domain.engines.engine_choice import EngineVersion
-from plimsoll.domain.models.caches import LatentCache
 from plimsoll.domain.models.model import Evidence, ModelFacts, Task
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.requests.serving import Request
@@ -28,65 +26,21 @@ from plimsoll.engines.vllm.capabilities import upcasts
 from plimsoll.engines.vllm.memory.kv_cache.kv_law import kv_law_for
 from plimsoll.engines.vllm.memory.laws.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.laws.laws import NEWEST_MEASURED, NEWEST_VERSION, law_for
-from plimsoll.engines.vllm.memory.laws.rocm_attention import is_rdna
-from plimsoll.engines.vllm.memory.laws.runners import is_recurrent
-from plimsoll.engines.vllm.memory.outside.non_torch import shared_bytes
-from plimsoll.engines.vllm.memory.step.forward import residual_streams
 from plimsoll.engines.vllm.releases.support import NEWEST_READ, lacks
 from plimsoll.engines.vllm.remote_code import FLAG, brought_kind
-
-_WIDE = 8
-"""GPUs of one tensor-parallel engine from which on few cards are joined as closely as two or four."""
-
-
-class Layers(StrEnum):
-    """The part of a model that decides its memory besides the weights. The first of several counts."""
-
-    HYPER = "hyper-connections"
-    RECURRENT = "recurrent layers"
-    LATENT = "latent attention"
-    EXPERTS = "experts"
-    DENSE = "plain layers"
-
-
-class Card(StrEnum):
-    """Cards whose kernels and links are alike."""
-
-    VOLTA = "Volta cards"
-    TURING = "Turing cards"
-    A100 = "A100 and A30"
-    AMPERE = "Ampere cards of compute capability 8.6"
-    ADA = "Ada cards"
-    HOPPER = "Hopper cards"
-    BLACKWELL = "Blackwell cards of compute capability 10"
-    BLACKWELL_WORKSTATION = "Blackwell cards of compute capability 12"
-    CDNA = "AMD Instinct cards"
-    RDNA = "AMD graphics cards"
-    SHARED = "GPUs that share the host's memory"
-    OTHER = "such cards"
-
-
-class Ways(StrEnum):
-    """The engines of a replica, by how it is divided."""
-
-    ONE = "engines on one GPU"
-    TENSOR = "engines with tensor parallelism"
-    WIDE = "engines with tensor parallelism of 8 and more"
-    STAGES = "engines with pipeline parallelism"
-    ENGINES = "engines with data or expert parallelism"
-
-
-_BY_CAPABILITY = {
-    (7, 0): Card.VOLTA,
-    (7, 5): Card.TURING,
-    (8, 0): Card.A100,
-    (8, 6): Card.AMPERE,
-    (8, 9): Card.ADA,
-    (9, 0): Card.HOPPER,
-    (10, 0): Card.BLACKWELL,
-    (10, 3): Card.BLACKWELL,
-    (12, 0): Card.BLACKWELL_WORKSTATION,
-}
+from plimsoll.memory.kinds import (
+    Card,
+    Layers,
+    Ways,
+    card_of,
+    either,
+    is_recurrent,
+    layers_of,
+    pair_words,
+    residual_streams,
+    shared_bytes,
+    ways_of,
+)
 
 
 class Region(NamedTuple):
@@ -106,49 +60,13 @@ class Region(NamedTuple):
 
 def region_of(model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw) -> Region:
     """Return the kind of a start."""
-    return Region(_layers(model), _card(gpu), _ways(split), 2 if law.runs_v2(model, gpu) else 1)
+    return Region(layers_of(model), card_of(gpu), ways_of(split), 2 if law.runs_v2(model, gpu) else 1)
 
 
 @lru_cache(maxsize=4096)
 def unseen(model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw) -> tuple[tuple[str, str], ...]:
     """Return the pairs of a start that no measured start had together; empty where the evidence covers it."""
     return tuple(pair for pair in region_of(model, gpu, split, law).pairs if pair not in _SEEN)
-
-
-def pair_words(pair: tuple[str, str]) -> str:
-    """Return a pair as a part of a sentence, e.g. ``experts on Ada cards``."""
-    first, second = pair
-    if isinstance(second, Card):
-        return f"{first} on {second}"
-    return f"{first} in {second}" if isinstance(second, Ways) else f"{first} under {second}"
-
-
-def _layers(model: ModelFacts) -> Layers:
-    if residual_streams(model) > 1:
-        return Layers.HYPER
-    if is_recurrent(model):
-        return Layers.RECURRENT
-    if any(isinstance(cache, LatentCache) for cache in model.caches()):
-        return Layers.LATENT
-    return Layers.DENSE if model.experts is None else Layers.EXPERTS
-
-
-def _card(gpu: GpuType) -> Card:
-    if gpu.vendor is Vendor.AMD:
-        return Card.RDNA if is_rdna(gpu) else Card.CDNA
-    if gpu.unified_memory:
-        return Card.SHARED
-    return Card.OTHER if gpu.compute_capability is None else _BY_CAPABILITY.get(gpu.compute_capability, Card.OTHER)
-
-
-def _ways(split: Split) -> Ways:
-    if split.data_parallel > 1 or split.expert_parallel:
-        return Ways.ENGINES
-    if split.pipeline_parallel > 1:
-        return Ways.STAGES
-    if split.tensor_parallel >= _WIDE:
-        return Ways.WIDE
-    return Ways.ONE if split.tensor_parallel == 1 else Ways.TENSOR
 
 
 MEASURED = frozenset(
@@ -243,7 +161,7 @@ def _of_the_place(request: Request, gpu: GpuType, split: Split) -> Iterator[Doub
     law = law_for(request.engine.version, request.engine.model_runner)
     pairs = unseen(request.model, gpu, split, law)
     if pairs:
-        yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", _either([pair_words(pair) for pair in pairs])),))
+        yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", either([pair_words(pair) for pair in pairs])),))
     if upcasts(request, gpu) or (request.precision is Precision.FP32 and gpu.compute_capability not in _WIDE_KERNELS):
         yield Doubt(DoubtKind.FLOAT32, (("title", "vLLM"),))
     if gpu.unified_memory:
@@ -303,12 +221,6 @@ def _of_the_release(request: Request) -> Iterator[Doubt]:
         kind = DoubtKind.NOT_IN_RELEASE if lack.is_final else DoubtKind.TRANSFORMERS_BACKEND
         release_words = (("title", "vLLM"), ("release", str(release)))
         yield Doubt(kind, (*release_words, ("lacks", lack.what), ("served", lack.gap.advice)))
-
-
-def _either(words: Sequence[str]) -> str:
-    """Return a list of alternatives: ``a, b or c``."""
-    *others, last = words
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _is_newer(release: EngineVersion, newest: EngineVersion) -> bool:

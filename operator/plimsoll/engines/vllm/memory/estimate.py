@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import EngineSettings, Fit, GivenCache, MemoryEstimate, Split
-from plimsoll.domain.decisions.terms import ACTIVATIONS, KV_CACHE, LEARNED, WEIGHTS, Derivation, Line, Term
+from plimsoll.domain.decisions.terms import KV_CACHE, Line, Term
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.vllm.memory.band import doubtful_weights
 from plimsoll.engines.vllm.memory.doubts import doubts_of
@@ -24,7 +23,7 @@ from plimsoll.engines.vllm.memory.outside.cuda_graphs import GraphParts, graphs_
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.step.activations import Activations, activations_term
 from plimsoll.engines.vllm.memory.step.encoder import tokens_in_one_step
-from plimsoll.memory.calibration import Band, believed, learned_band
+from plimsoll.memory.calibration import Band, believed, corrected_terms, taught_band
 from plimsoll.memory.load import engine_shape, replica_tokens
 from plimsoll.memory.stages import different_stages
 
@@ -102,10 +101,10 @@ def estimate_of_stage(
     by_law = (*_terms(rank, frame, activations, graphs), *scratch_terms(scratch))
     prior, taught = _band(frame, activations, settings), request.correction_for(gpu.name, split)
     correction = None if taught is None else believed(taught, prior, _estimated(by_law))
-    terms = _corrected(by_law, correction)
+    terms = corrected_terms(by_law, correction)
     weights, estimated = terms[0].size_bytes, _estimated(terms)
     without_cache = weights + terms[1].size_bytes + estimated
-    edges = _learned(prior, settings, correction)
+    edges = taught_band(prior, settings, correction)
     # The cache is counted and not estimated, and so are the weights of a known class: the need is never below them.
     slack = max(0, min(-edges.low_bytes, estimated + doubtful_weights(request.model, weights)))
     budget = gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
@@ -241,34 +240,3 @@ def _band(frame: Frame, activations: Activations, settings: EngineSettings) -> B
     prior = frame.width.band(settings.max_num_seqs)
     spared = activations.spared_when_warm
     return Band(prior.low_bytes - spared, prior.high_bytes) if spared else prior
-
-
-def _learned(prior: Band, settings: EngineSettings, correction: Correction | None) -> Band:
-    """Return the error band as learned from engines of the kind."""
-    if correction is None:
-        return prior
-    return learned_band(
-        prior, correction, batched_tokens=settings.max_num_batched_tokens, sequences=settings.max_num_seqs
-    )
-
-
-def _corrected(terms: tuple[Term, ...], correction: Correction | None) -> tuple[Term, ...]:
-    """Return the terms with what was learned from engines of the same kind, and the rest as a term at the end."""
-    if correction is None:
-        return (*terms, _NOTHING_LEARNED)
-    learned = {WEIGHTS: correction.weights_bytes, ACTIVATIONS: correction.activations_bytes}
-    corrected = (_with_learned(term, learned.get(term.name, 0)) for term in terms)
-    return (*corrected, Term(LEARNED, correction.rest_bytes, _learned_derivation))
-
-
-def _with_learned(term: Term, size_bytes: int) -> Term:
-    if not size_bytes:
-        return term
-    return term.plus(Line("learned", "what engines of this kind logged more or less", size_bytes))
-
-
-def _learned_derivation(_: object) -> Derivation:
-    return Derivation("what engines of this kind took more, or less, than all terms say")
-
-
-_NOTHING_LEARNED = Term(LEARNED, 0)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from plimsoll.domain.cluster.gpus import GpuType, Vendor
+from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.models.caches import AttentionCache, StateCache
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.units import GIB
+from plimsoll.memory.kinds import is_rdna
 
 ROCM_KERNELS = "ROCM_ATTN"
 
@@ -45,11 +46,6 @@ def spilled_bytes(gpu: GpuType | None, model: ModelFacts, release: EngineVersion
     """Return the scratch memory that the attention is expected to take; the band reaches down to a start without it."""
     expected = release < _SPILLS_BEFORE and gpu is not None and is_rdna(gpu)
     return SPILL_BYTES if expected and spills_attention(model, release, chosen) else 0
-
-
-def is_rdna(gpu: GpuType) -> bool:
-    """Whether this is one of AMD's graphics cards (gfx10 to gfx12) and no Instinct."""
-    return gpu.vendor is Vendor.AMD and (gpu.gfx or "").startswith(("gfx10", "gfx11", "gfx12"))
 
 
 def spills_attention(model: ModelFacts, release: EngineVersion, chosen: str | None) -> bool:

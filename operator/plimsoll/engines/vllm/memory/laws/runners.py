@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plimsoll.domain.cluster.gpus import GpuType, Vendor
-from plimsoll.domain.models.caches import StateCache
 from plimsoll.domain.models.model import ModelFacts
+from plimsoll.memory.kinds import is_recurrent
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,6 @@ class RunnerV2:
             return False
         is_dense = model.experts is None and not is_recurrent(model)
         return model.architecture in self.classes or (self.dense and is_dense)
-
-
-def is_recurrent(model: ModelFacts) -> bool:
-    """Whether any layer keeps a state of constant size (Mamba, gated delta net)."""
-    return any(isinstance(cache, StateCache) for cache in model.caches())
 
 
 NOBODY = RunnerV2()

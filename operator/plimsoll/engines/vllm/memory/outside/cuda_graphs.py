@@ -15,9 +15,9 @@ from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.units import GIB, KIB, ceil_div
 from plimsoll.engines.vllm.memory.laws.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.laws.rocm_attention import chosen_attention
-from plimsoll.engines.vllm.memory.laws.runners import is_recurrent
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.memory.draft import draft_tokens
+from plimsoll.memory.kinds import is_recurrent
 
 MAX_CAPTURE = 512
 """Largest batch captured by default (vLLM ``config/vllm.py``)."""

@@ -9,8 +9,9 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.decisions.terms import OVERHEAD, Derivation, Line, Term
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.laws.engine_law import EngineLaw
-from plimsoll.engines.vllm.memory.laws.rocm_attention import chosen_attention, is_rdna, spilled_bytes
+from plimsoll.engines.vllm.memory.laws.rocm_attention import chosen_attention, spilled_bytes
 from plimsoll.engines.vllm.memory.rank import Rank
+from plimsoll.memory.kinds import is_rdna, shared_bytes
 
 _HOPPER = 9
 
@@ -42,10 +43,6 @@ RDNA_BYTES = int(0.45 * GIB)
 UNIFIED_BYTES = int(2.0 * GIB)
 """The use by other processes of a GPU that shares the host's memory, while the engine starts: 1.9 GiB in the log that
 gives flags, 2.8 to 5.7 in total in those that do not."""
-
-_SHARED_PERCENT = 17
-"""The part of a memory that GPU and host share which is not free before the engine starts: 101 to 102 GiB of 121.6 were
-free on GB10 kits in use."""
 
 _OUTSIDE_ONE, _OUTSIDE_SWITCH, _OUTSIDE_LINK = 0.6, 2.2, 1.2
 """GiB. One GPU 0.41 to 0.60; TP over NVSwitch 1.53 to 2.47; over PCIe 0.96 and less (H100, H200, B200-class logs)."""
@@ -104,11 +101,6 @@ def outside_bytes(gpu: GpuType | None, split: Split) -> int:
         return int(_OUTSIDE_ONE * GIB)
     fast = gpu is None or gpu.interconnect is not Interconnect.PCIE
     return int((_OUTSIDE_SWITCH if fast else _OUTSIDE_LINK) * GIB)
-
-
-def shared_bytes(gpu: GpuType) -> int:
-    """Return what the host's system and its other processes hold of a memory that the GPU shares with them."""
-    return gpu.usable_bytes * _SHARED_PERCENT // 100 if gpu.unified_memory else 0
 
 
 def has_switch(gpu: GpuType | None) -> bool:

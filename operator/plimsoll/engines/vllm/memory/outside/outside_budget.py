@@ -11,11 +11,11 @@ from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.units import KIB, MIB
 from plimsoll.engines.vllm.memory.laws.engine_law import EngineLaw
-from plimsoll.engines.vllm.memory.laws.runners import is_recurrent
 from plimsoll.engines.vllm.memory.outside.cuda_graphs import GraphMemory, GraphParts
 from plimsoll.engines.vllm.memory.outside.non_torch import outside_bytes
 from plimsoll.engines.vllm.memory.step.libraries import workspace_bytes
 from plimsoll.engines.vllm.memory.step.sampler import Sampling, sampling
+from plimsoll.memory.kinds import is_recurrent
 
 MXFP4_SEQUENCE_BYTES = 2 * MIB
 """The bytes that warming up the sampler takes for each sequence of a model with MXFP4 experts. No profiling run has

@@ -5,8 +5,6 @@ The memory of a first ``torch.compile`` while the engine measures, in a pod with
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.models.caches import IndexerCache, LatentCache, RowCache
@@ -14,7 +12,7 @@ from plimsoll.domain.models.model import ModelFacts, Sharding
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.units import ceil_div
 from plimsoll.engines.vllm.memory.laws.engine_law import EngineLaw
-from plimsoll.engines.vllm.memory.laws.runners import is_recurrent
+from plimsoll.memory.kinds import is_recurrent, residual_streams
 
 _HIDDEN_COPIES = 4
 """Residual, normed input, attention output and the tensor being written, for every token of the step.
@@ -68,10 +66,6 @@ _EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 _SPARSE_HEADS, _SPARSE_HEAD_WIDTH = 64, 512
 """Sparse attention over compressed tokens pads the rank's heads to a multiple of 64 (vLLM
 ``deepseek_v4/nvidia/flashmla.py``, ``get_padded_num_q_heads``)."""
-
-
-_STREAM_MAPS = ("hc_attn_fn", "attn_hyper_connection.input_mix_weight_down")
-"""Weights that read all streams of a layer at once."""
 
 
 def hidden_bytes(model: ModelFacts, *, batched_tokens: int, dtype_bytes: int) -> int:
@@ -189,13 +183,6 @@ def _indexed_pool(model: ModelFacts) -> int:
         return 1
     pools = [cache.tokens_per_row for cache in model.caches() if isinstance(cache, RowCache) and cache.indexed]
     return min(pools, default=0)
-
-
-@lru_cache(maxsize=256)
-def residual_streams(model: ModelFacts) -> int:
-    """Return how many copies of the hidden state hyper-connections pass between layers; 1 without them."""
-    maps = (weight for kind in model.kinds for weight in kind.weights if weight.name in _STREAM_MAPS)
-    return next((weight.inputs // model.hidden for weight in maps), 1)
 
 
 def padded_heads_width(model: ModelFacts, split: Split) -> int:

@@ -15,9 +15,9 @@ from plimsoll.engines.vllm.memory.weights.allocator import (
     loading_bytes,
     loading_parts,
     step_buffer_bytes,
-    tensors_with_ends,
 )
 from plimsoll.engines.vllm.memory.weights.layout import fp8_block_formula, relaid_formula
+from plimsoll.memory.blocks import tensors_with_ends
 from plimsoll.memory.draft import draft_weights
 from plimsoll.memory.residency import Resident, resident_weights
 from plimsoll.memory.weight_lines import weight_lines

@@ -1,0 +1,1 @@
+"""SGLang: everything that is known of this engine alone."""
