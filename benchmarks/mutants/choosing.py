@@ -67,7 +67,8 @@ def spans_left_alone(source: str) -> list[Span]:
     """Return the spans (line from 1, column) in which a change means nothing when the program runs.
 
     Annotations are never evaluated (``from __future__ import annotations``). Decorators only say how a value is stored
-    and compared (``frozen``, ``slots``) or how much is cached. ``strict`` of ``zip`` guards against our own mistakes.
+    and compared (``frozen``, ``slots``) or how much is cached. ``strict`` of ``zip`` guards against our own mistakes,
+    and ``repr`` of ``field`` is for whoever looks for them.
     """
     return [_span(node) for parent in ast.walk(ast.parse(source)) for node in _left_alone(parent)]
 
@@ -84,8 +85,12 @@ def _left_alone(node: ast.AST) -> Iterator[ast.expr]:
         yield node.returns
     if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
         yield node.annotation
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
-        yield from (keyword.value for keyword in node.keywords if keyword.arg == "strict")
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        yield from (each.value for each in node.keywords if (node.func.id, each.arg) in _WITHOUT_MEANING)
+
+
+_WITHOUT_MEANING = frozenset({("zip", "strict"), ("field", "repr")})
+"""Functions, and their arguments that change no result."""
 
 
 def _span(node: ast.expr) -> Span:

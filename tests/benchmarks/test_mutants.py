@@ -29,6 +29,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Pod:
     gpus: int | None = 1 | 2
+    name: str = field(default="", repr=False, compare=False)
 def share(pods: list[Pod] | None, limit: int = 3) -> int | None:
     return dict(zip(pods, limit, strict=True)) or 1 + 2
 """
@@ -39,14 +40,19 @@ def text_at(start: tuple[int, int], end: tuple[int, int]) -> str:
     return SOURCE.splitlines()[start[0] - 1][start[1] : end[1]]
 
 
-def test_annotations_decorators_and_strict_are_left_alone() -> None:
+def test_annotations_decorators_strict_and_repr_are_left_alone() -> None:
     assert {text_at(*span) for span in spans_left_alone(SOURCE)} == {
         "dataclass(frozen=True)",
         "int | None",
         "list[Pod] | None",
         "int",
+        "str",
         "True",
+        "False",
     }
+    spans = spans_left_alone(SOURCE)
+    alone = [text_at(*span) for span in spans if span[0][0] == 5]
+    assert sorted(alone) == ["False", "str"], "whether a field is compared is tried"
 
 
 def test_values_beside_an_annotation_are_changed() -> None:
@@ -54,7 +60,7 @@ def test_values_beside_an_annotation_are_changed() -> None:
     left_alone, value, default = SOURCE.splitlines()[3].index("|"), SOURCE.splitlines()[3].rindex("|"), 45
     assert is_left_alone((4, left_alone), (4, left_alone + 1), spans)
     assert not is_left_alone((4, value), (4, value + 1), spans)
-    assert not is_left_alone((5, default), (5, default + 1), spans)
+    assert not is_left_alone((6, default), (6, default + 1), spans)
 
 
 @pytest.mark.parametrize("area", AREAS)

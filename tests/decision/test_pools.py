@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.decision.deployment import PlacedPools, RefusedWrite
-from plimsoll.decision.memory import Memory, running_of
+from plimsoll.decision.memory import Memory, neighbours_of, running_of
 from plimsoll.decision.pools import delay_of, with_retune
 from plimsoll.decision.supervisor import error_words
 from plimsoll.decision.surroundings import Surroundings, fails_there, read_pools
@@ -90,6 +90,11 @@ def test_gpus_are_kept_for_refused_pods_for_a_minute(silent: float, *, over: boo
     around = Surroundings({}, {})
     [seen] = read_pools(Record(pools=(kept,)), around, wanted=1, now=1000.0, grace_seconds=30.0, refused_since=refused)
     assert (seen.refused, seen.promise_over) == (True, over)
+
+
+def test_a_deployment_can_do_without_none_if_fewer_serve_than_it_keeps() -> None:
+    none_serves = ready_of(deployment_of(resource=deployment(), around=Surroundings({}, {})), request())
+    assert list(neighbours_of([none_serves], fleet(node("h", H100, 8))).spare.values()) == [0]
 
 
 def changing(now: float, replicas: int, *pods: PodFacts, stranded: int = 0) -> PlacedPools:

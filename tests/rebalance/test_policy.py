@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -60,3 +61,20 @@ def test_a_spec_that_says_nothing_gives_the_policy_s_own_defaults() -> None:
     silent = {"model": {"name": "Qwen/Qwen2.5-7B-Instruct"}, "contextLength": 4096, "concurrency": 16}
     plain, given = RebalancePolicy(), policy_of(InferenceDeploymentSpec.model_validate(silent))
     assert [getattr(given, bound) for bound in bounds] == [getattr(plain, bound) for bound in bounds]
+
+
+def test_the_defaults_are_those_that_the_documentation_states() -> None:
+    assert asdict(RebalancePolicy()) == {
+        "mode": Mode.RECOMMEND,
+        "min_replicas": 1,
+        "max_replicas": 1,
+        "changes_per_hour": 6,
+        "reversals_per_hour": 2,
+        "window_seconds": 120,
+        "cooldown_seconds": 1800,
+        "asks_before_moves": False,
+        "idle_seconds": None,
+        "wakes": False,
+        "scales": True,
+        "contested": False,
+    }
