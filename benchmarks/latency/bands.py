@@ -77,7 +77,7 @@ class Figure:
 
 
 TPOT: Final = Figure(is_ttft=False, tail=0.05, quarter=TPOT_QUARTER, levels=(Level(_of_family, 6),))
-TTFT: Final = Figure(is_ttft=True, tail=0.04, quarter=TTFT_QUARTER, levels=(Level(_experts, 3), Level(_kind, 6)))
+TTFT: Final = Figure(is_ttft=True, tail=0.03, quarter=TTFT_QUARTER, levels=(Level(_experts, 6), Level(_kind, 12)))
 """Chosen so that bands made without a source hold 88 % of its rows or more, and are narrow (docs/latency.md)."""
 
 

@@ -38,6 +38,7 @@ ROOFLINE: Final = Efficiency(
     communication=0,
     expert_read=1,
     expert_product=1,
+    expanded_product=1,
     expert_spread=1,
     layer_seconds=0,
     expert_layer_seconds=0,
@@ -50,6 +51,7 @@ ROOFLINE: Final = Efficiency(
     early_step_seconds=0,
     early_sequence_seconds=0,
     request_seconds=0,
+    prompt_token_seconds=0,
     expanded_weights=inf,
 )
 """Every peak is reached, messages and the host take no time, and experts are chosen at random."""

@@ -23,6 +23,8 @@ from plimsoll.performance.hardware_speed import (
     weights_to_expand,
 )
 from plimsoll.performance.model import (
+    WAITS,
+    WAITS_AHEAD,
     Load,
     context_tokens,
     free_tokens,
@@ -30,7 +32,16 @@ from plimsoll.performance.model import (
     prompts_per_token,
     steps_with_prompts,
 )
-from plimsoll.performance.step_costs import LARGEST_GRAPH, SMOOTHNESS, StepCosts, costs_of, rounded_inputs
+from plimsoll.performance.step_costs import (
+    FULL_TILE,
+    LARGEST_GRAPH,
+    LARGEST_TILE,
+    LEAST_TILE,
+    SMOOTHNESS,
+    StepCosts,
+    costs_of,
+    rounded_inputs,
+)
 from plimsoll.performance.step_work import MatrixWork
 
 Vector = Any
@@ -49,6 +60,11 @@ def _joined(first: Vector, second: Vector) -> Vector:
     return (first**SMOOTHNESS + second**SMOOTHNESS) ** (1 / SMOOTHNESS)
 
 
+def _idle_tokens(tokens: Vector, row_tokens: Vector) -> Vector:
+    rows = tokens / np.where(row_tokens > 0, row_tokens, 1.0)
+    return row_tokens * np.clip(rows / FULL_TILE, LEAST_TILE, LARGEST_TILE) / 2
+
+
 @dataclass(frozen=True, slots=True)
 class _Matrices:
     """One place in the lists of matrices of all cases: seconds at full peaks, and the names of the shares of them."""
@@ -58,6 +74,7 @@ class _Matrices:
     read_share: Vector
     product_share: Vector
     weights: Vector
+    row_tokens: Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +230,9 @@ class Stack:
         tpot = np.maximum(np.where(self._only_steps, decode, token), self._floor)
         own = self._passes * self._seconds(self._first, constants, known)[0] + attention
         queued = np.where(self._others > 0, np.minimum(self._others / 2, (token - decode) / (2 * decode)), 0.0)
-        request = known["request_seconds"]
-        ttft = own * (1 + queued) + np.where(self._others > 0, decode / 2, 0.0) + request
+        request = known["request_seconds"] + known["prompt_token_seconds"] * self._prompt
+        waits = np.where(self._others > 0, np.where(self._synchronous, WAITS, WAITS_AHEAD), 0.0)
+        ttft = own * (1 + queued) + waits * decode + request
         full = self._seconds(self._full, constants, known)[0] * self._prompt / self._batched
         first_round = (full + attention + request) * self._others / 2 / self._rounds
         return tpot, ttft + np.where(self._others > 0, first_round, 0.0)
@@ -254,9 +272,10 @@ class Stack:
             for each in group:
                 share = known["expert_read"] if expert else constants[each.read_share, every]
                 read = _joined(each.read_seconds / share, each.weights / known["expanded_weights"]) * part
-                product = each.token_seconds * tokens / constants[each.product_share, every]
+                rate = constants[each.product_share, every]
                 if expert:
-                    product = product / known["expert_product"]
+                    rate = np.where(each.weights > 0, known["expanded_product"], rate * known["expert_product"])
+                product = each.token_seconds * (tokens + _idle_tokens(tokens, each.row_tokens) * part) / rate
                 joined, both = _joined(read, product), read + product
                 share = np.divide(read, both, out=np.zeros_like(both), where=both > 0)
                 memory, compute = memory + joined * share, compute + joined * (1 - share)
@@ -278,13 +297,14 @@ def _place(found: Sequence[tuple[Case, tuple[MatrixWork, ...], Any]], place: int
     size = len(found)
     read, product = np.zeros(size), np.zeros(size)
     read_names, product_names = np.zeros(size, int), np.zeros(size, int)
-    weights = np.zeros(size)
+    weights, rows = np.zeros(size), np.zeros(size)
     for index, (case, works, costs) in enumerate(found):
         if place < len(works):
             read[index], product[index] = costs[place].read_seconds, costs[place].token_seconds
             read_names[index], product_names[index] = _shares(case, works[place].precision)
             weights[index] = works[place].bytes * weights_to_expand(speed_of(case.gpu), works[place].precision)
-    return _Matrices(read, product, read_names, product_names, weights)
+            rows[index] = costs[place].row_tokens
+    return _Matrices(read, product, read_names, product_names, weights, rows)
 
 
 def _shares(case: Case, precision: Precision) -> tuple[int, int]:

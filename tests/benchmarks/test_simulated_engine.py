@@ -195,9 +195,10 @@ def test_the_queue_is_served_in_its_order_and_a_large_head_holds_up_the_others()
     running, head, small = serve(served, Arrival(0.0, 1000, 50), Arrival(0.0, 1500, 1), Arrival(0.0, 16, 1))
     assert running.finished_at is not None
     assert head.first_token_at is not None
-    assert small.first_token_at is not None
+    assert head.admitted_at is not None
+    assert small.admitted_at is not None
     assert head.first_token_at > running.finished_at
-    assert small.first_token_at >= head.first_token_at
+    assert small.admitted_at >= head.admitted_at
 
 
 def test_without_the_large_head_the_small_request_runs_at_once() -> None:

@@ -15,7 +15,7 @@ from plimsoll.domain.models.caches import AttentionCache, CacheSpec
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.performance.decode_time import decode_floor
-from plimsoll.performance.model import Load, performance, steps_with_prompts
+from plimsoll.performance.model import Load, decode_step, first_token_seconds, performance, steps_with_prompts
 from plimsoll.performance.step_costs import step_costs
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, L40S, LLAMA_8B, LLAMA_70B, gpu, model
@@ -123,6 +123,30 @@ def test_an_engine_that_plans_ahead_hides_the_work_of_the_host_behind_a_step() -
     now = performance(model(LLAMA_70B), BF16, CACHE, card, Split(4), ONE_USER, 8192)
     before = performance(model(LLAMA_70B), BF16, CACHE, card, Split(4), ONE_USER, 8192, synchronous=True)
     assert before.tpot_seconds - now.tpot_seconds == pytest.approx(host, rel=0.02)
+
+
+@pytest.mark.parametrize(("running", "steps"), [(1, 0), (8, 1)])
+def test_behind_others_a_request_waits_for_the_step_that_is_planned_already(running: int, steps: int) -> None:
+    """The host takes no time here, so steps are the same whether they are planned ahead or not."""
+    costs = step_costs(model(LLAMA_8B), BF16, CACHE, gpu(H100), ONE)
+    ahead = replace(costs, step_seconds=0.0, sequence_seconds=0.0)
+    load = Load(64, 1024, running)
+    decode = decode_step(ahead, load)
+    now, before = (
+        first_token_seconds(each, load, 8192, decode, decode) for each in (ahead, replace(ahead, is_synchronous=True))
+    )
+    assert now - before == pytest.approx(steps * decode.total)
+
+
+def test_each_token_of_a_prompt_costs_the_host_time_even_if_it_is_cached() -> None:
+    costs = step_costs(model(LLAMA_8B), BF16, CACHE, gpu(H100), ONE)
+    assert costs.request(8000) - costs.request(0) == pytest.approx(8000 * costs.prompt_token_seconds)
+    assert costs.prompt_token_seconds > 1e-6
+    longer, short = (
+        first_token_seconds(costs, load, 8192, decode_step(costs, load), decode_step(costs, load))
+        for load in (Load(8000, 64, 1, cached_tokens=7900), Load(100, 64, 1))
+    )
+    assert longer - short > 7900 * costs.prompt_token_seconds
 
 
 def test_without_cuda_graphs_the_host_starts_every_kernel_of_every_layer() -> None:

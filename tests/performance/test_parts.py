@@ -19,7 +19,7 @@ from plimsoll.performance.hardware_speed import (
     speed_of,
     weights_to_expand,
 )
-from plimsoll.performance.step_costs import rounded_inputs, step_costs
+from plimsoll.performance.step_costs import idle_rows, rounded_inputs, step_costs
 from plimsoll.performance.step_work import CacheWork, cache_work, step_work
 from tests.support.model_configs import facts_of
 from tests.support.planning import A100, H100, LLAMA_8B, LLAMA_70B, MI300X, gpu, model
@@ -154,11 +154,47 @@ def test_integers_are_expanded_at_a_rate_that_no_bandwidth_lifts() -> None:
         (A100, Precision.INT8, 0),
         (H100, Precision.FP8, 0),
         (H100, Precision.MXFP4, 0),
+        ("b200-sxm-180gb", Precision.MXFP4, 0),
+        (A100, Precision.MXFP4, 2),
+        ("rtx-pro-6000-bse-96gb", Precision.MXFP4, 2),
         (MI300X, Precision.BF16, 0),
     ],
 )
 def test_a_card_expands_what_it_does_not_multiply(card: str, precision: Precision, weights: int) -> None:
     assert weights_to_expand(speed_of(gpu(card)), precision) == weights
+
+
+def test_experts_that_are_expanded_multiply_at_the_rate_of_a_warp_wherever_more_is_there() -> None:
+    """int4 experts reach 225 teraflops on H100 and 241 on B200, of peaks of 989 and 2,250 (aiconfigurator-core)."""
+    for card, teraflops in ((H100, 225), ("b200-sxm-180gb", 241)):
+        costs = step_costs(model("moonshotai/Kimi-K2.5"), Precision.GPTQ, KvPrecision.BF16, gpu(card), Split(8))
+        rate = costs.work.experts[0].flops / costs.experts[0].token_seconds
+        assert rate / 1e12 == pytest.approx(teraflops, rel=0.1)
+
+
+@pytest.mark.parametrize(("rows", "idle"), [(0.5, 4), (7.2, 4), (36, 20), (57.6, 32), (5000, 32)])
+def test_half_of_the_smallest_tile_that_holds_the_rows_of_an_expert_is_idle(rows: float, idle: float) -> None:
+    assert idle_rows(rows) == pytest.approx(idle)
+
+
+def test_idle_rows_count_for_the_experts_that_are_visited_and_only_if_weights_are_expanded() -> None:
+    """Kimi-K2.5: 384 experts, 8 for a token, so 48 tokens bring a row to each."""
+    found = [
+        step_costs(model("moonshotai/Kimi-K2.5"), precision, KvPrecision.BF16, gpu(H100), split).experts[0]
+        for precision, split in (
+            (Precision.GPTQ, Split(8)),
+            (Precision.GPTQ, Split(1, data_parallel=8, expert_parallel=True)),
+        )
+    ]
+    assert [each.row_tokens for each in found] == [48, 6]
+    [one, *_] = found
+    product = one.token_seconds * (96 + 0.5 * 48 * 4)  # two rows for each expert, in tiles of 8
+    read = 0.5 * one.read_seconds
+    assert sum(one.parts(96, 0.5)) == pytest.approx((read**3 + product**3) ** (1 / 3))
+    whole = step_costs(
+        model("nvidia/Kimi-K2.5-NVFP4"), Precision.NVFP4, KvPrecision.BF16, gpu("b200-sxm-180gb"), Split(8)
+    )
+    assert whole.experts[0].row_tokens == 0
 
 
 def test_layers_that_choose_their_tokens_take_longer() -> None:

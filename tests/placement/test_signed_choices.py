@@ -178,11 +178,11 @@ def test_what_decides_is_said() -> None:
     assert "30 ms a token instead of 23" in rejection_sentence(unmeasured)
     dear = refusal(placed(request(LLAMA_70B, context=8192), CARDS), H100, 4)
     assert dear.reason is Reason.COSTS_MORE
-    assert "19 ms a token instead of 117" in rejection_sentence(dear)
+    assert "19 ms a token instead of 115" in rejection_sentence(dear)
     slow = refusal(placed(request(LLAMA_70B, context=8192, objective=Objective.INTERACTIVE), CARDS), L40S, 4)
     assert slow.reason is Reason.SLOWER_FOR_ITS_PRICE
     assert "spec.objective counts the time of users as $" in rejection_sentence(slow)
-    unsure = refusal(placed(request(LLAMA_70B_FP8, context=8192, slo=Slo(0.5)), MIXED), A100, 4)
+    unsure = refusal(placed(request(LLAMA_70B_FP8, context=8192, slo=Slo(0.55)), MIXED), A100, 4)
     assert unsure.reason is Reason.PROMISE_NOT_SURE
 
 

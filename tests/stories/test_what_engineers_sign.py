@@ -16,36 +16,36 @@ from tests.support.tables import every_case
 LARGE = "what-engineers-sign-for-large-loads"
 
 SIGNED = [
-    ("what-engineers-sign", "llama-70b-bf16", "a100-sxm-80gb-tp4", {"l40s-48gb x 8": "TPOT of 470 ms"}),
-    ("what-engineers-sign", "llama-70b-fp8", "a100-sxm-80gb-tp2", {"l4-24gb x 8": "TTFT of 17,859 ms"}),
+    ("what-engineers-sign", "llama-70b-bf16", "a100-sxm-80gb-tp4", {"l40s-48gb x 8": "TPOT of 458 ms"}),
+    ("what-engineers-sign", "llama-70b-fp8", "a100-sxm-80gb-tp2", {"l4-24gb x 8": "TTFT of 17,367 ms"}),
     (
         "what-engineers-sign",
         "llama-70b-awq",
         "h100-sxm-80gb-tp1",
         {
-            "l4-24gb x 4": "TPOT of 122 ms",
-            "t4-16gb x 8": "TTFT of 43,731 ms",
+            "l4-24gb x 4": "TPOT of 121 ms",
+            "t4-16gb x 8": "TTFT of 42,597 ms",
             "l40s-48gb x 2": "TPOT of 56 ms",
-            "a100-sxm-80gb x 1": "TPOT of 54 ms",
+            "a100-sxm-80gb x 1": "TPOT of 55 ms",
         },
     ),
-    ("what-engineers-sign", "gpt-oss-120b", "a100-sxm-80gb-tp2", {"l4-24gb x 8": "TPOT of 106 ms"}),
+    ("what-engineers-sign", "gpt-oss-120b", "a100-sxm-80gb-tp2", {"l4-24gb x 8": "TPOT of 104 ms"}),
     ("what-engineers-sign", "llama-8b", "l40s-48gb-tp1", {"l4-24gb x 2": "TPOT of 51 ms"}),
-    (LARGE, "qwen3-32b", "a100-sxm-80gb-tp8", {"l40s-48gb x 8": "TPOT of 486 ms", "h100-sxm-80gb x 8": "$24.64/h"}),
+    (LARGE, "qwen3-32b", "a100-sxm-80gb-tp8", {"l40s-48gb x 8": "TPOT of 474 ms", "h100-sxm-80gb x 8": "$24.64/h"}),
     (LARGE, "qwen3-32b-fp8-cache", "a100-sxm-80gb-tp4", {"h100-sxm-80gb x 4": "$12.32/h"}),
-    (LARGE, "qwen3-32b-expected", "h100-sxm-80gb-tp2", {"a100-sxm-80gb x 2": "TPOT of 59 ms"}),
+    (LARGE, "qwen3-32b-expected", "h100-sxm-80gb-tp2", {"a100-sxm-80gb x 2": "TPOT of 60 ms"}),
     (
         LARGE,
         "qwen3-235b",
         "h100-sxm-80gb-tp8",
         {
-            "a100-sxm-80gb x 4 x 2 stages": "TPOT of 28 ms",
-            "a100-sxm-80gb x 8 with whole experts": "TPOT of 29 ms",
+            "a100-sxm-80gb x 4 x 2 stages": "TPOT of 27 ms",
+            "a100-sxm-80gb x 8 with whole experts": "TPOT of 28 ms",
             "h100-sxm-80gb x 8": "192 columns",
             "h100-sxm-80gb x 4 x 2 stages": "same price",
         },
     ),
-    (LARGE, "llama-8b", "a100-sxm-80gb-tp1", {"l4-24gb x 4": "TPOT of 122 ms", "h100-sxm-80gb x 1": "$3.08/h"}),
+    (LARGE, "llama-8b", "a100-sxm-80gb-tp1", {"l4-24gb x 4": "TPOT of 120 ms", "h100-sxm-80gb x 1": "$3.08/h"}),
 ]
 
 

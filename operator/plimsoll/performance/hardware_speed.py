@@ -41,6 +41,7 @@ _CAUTIOUS = Efficiency(
     communication=1.0,
     expert_read=0.5,
     expert_product=0.5,
+    expanded_product=0.1,
     expert_spread=0.7,
     layer_seconds=30e-6,
     expert_layer_seconds=30e-6,
@@ -53,6 +54,7 @@ _CAUTIOUS = Efficiency(
     early_step_seconds=1e-3,
     early_sequence_seconds=50e-6,
     request_seconds=20e-3,
+    prompt_token_seconds=3e-6,
     expanded_weights=2e12,
 )
 """The constants of a card that the catalogue does not know: the slow side of the families that it knows."""
@@ -124,6 +126,8 @@ def weights_to_expand(speed: GpuSpeed, precision: Precision) -> int:
             return _FOUR_BIT_WEIGHTS
         case Precision.NVFP4:
             return _FOUR_BIT_WEIGHTS if peaks.fp4 is None else 0
+        case Precision.MXFP4:
+            return _FOUR_BIT_WEIGHTS if speed.family in _OF_WARPS else 0
         case Precision.FP8:
             return 1 if peaks.fp8 is None else 0
         case Precision.INT8:
@@ -131,6 +135,11 @@ def weights_to_expand(speed: GpuSpeed, precision: Precision) -> int:
         case _:
             return 0
 
+
+_OF_WARPS = frozenset({"turing", "ampere", "ada", "consumer-blackwell"})
+"""Generations that multiply matrices by the warp alone. Experts in MXFP4 run there on the kernels that expand weights,
+on Hopper on Triton's and on other Blackwell cards on FlashInfer's (aiconfigurator-core 0.12.0, moe_perf of vLLM 0.24).
+"""
 
 _FOUR_BIT_WEIGHTS = 2
 """In a byte."""

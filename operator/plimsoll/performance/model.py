@@ -21,6 +21,11 @@ USUAL_ROUNDS = 10.0
 """Requests of each user in the benchmarks behind most of the measured rows (InferenceMAX: prompts = 10 x users)."""
 
 
+WAITS, WAITS_AHEAD = 0.5, 1.5
+"""Steps that a request waits for one of its own, on average. An engine that plans ahead has planned the step after the
+running one before the request came (vLLM's ``EngineCore.step_with_batch_queue``, two batches)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """The load of one replica: ``running`` requests at the same time, each with these mean lengths in tokens.
@@ -126,19 +131,22 @@ def steps_with_prompts(costs: StepCosts, own: float) -> float:
 def first_token_seconds(costs: StepCosts, load: Load, step_tokens: int, token: Seconds, decode: Seconds) -> float:
     """Return the time from a request's arrival at a free slot, at any moment, to its first token.
 
-    It waits for half of a step, and for prompts that came before it as in a queue with random arrivals and equal work
-    (M/D/1): u / (2 (1 - u)) prompts at a share u of the time that prompts take, at most half of the others.
+    It waits for half of a step, for the next one too if the engine plans ahead, and for prompts that came before it as
+    in a queue with random arrivals and equal work (M/D/1): u / (2 (1 - u)) prompts at a share u of the time that
+    prompts take, at most half of the others.
     """
     chunks, stages = prompt_chunks(costs, load, step_tokens), costs.split.pipeline_parallel
     passes = (chunks + stages - 1) / stages
     own = passes * costs.step(load.running - 1, context_tokens(load), load.computed_tokens / chunks).total
     own += prompt_attention(costs, load)
+    outside = costs.request(load.prompt_tokens)
     others = load.running / costs.split.data_parallel - 1
     if others <= 0:
-        return own + costs.request_seconds
+        return own + outside
     step = decode.total
     queued = min(others / 2, (token.total - step) / (2 * step))
-    return own * (1 + queued) + step / 2 + costs.request_seconds
+    waits = WAITS if costs.is_synchronous else WAITS_AHEAD
+    return own * (1 + queued) + waits * step + outside
 
 
 def first_round_seconds(costs: StepCosts, load: Load, step_tokens: int) -> float:
@@ -147,7 +155,7 @@ def first_round_seconds(costs: StepCosts, load: Load, step_tokens: int) -> float
     if others <= 0:
         return 0.0
     full = costs.prompt_step_seconds(step_tokens) * load.computed_tokens / step_tokens
-    one = full + prompt_attention(costs, load) + costs.request_seconds
+    one = full + prompt_attention(costs, load) + costs.request(load.prompt_tokens)
     return one * others / 2 / load.rounds
 
 

@@ -41,7 +41,7 @@ class SloMiss:
         return self.seconds / self.limit_seconds - 1
 
 
-TTFT_QUARTER, TPOT_QUARTER = 0.20, 0.25
+TTFT_QUARTER, TPOT_QUARTER = 0.15, 0.25
 """The exponents from the upper edge of a band to its upper quarter: one in twenty measured times is above the edge, and
 one in four is above the quarter. Measured on errors of rows whose source was held back (docs/latency.md). A normal
 distribution of logarithms would have 0.41, but few large errors make the edges, and most errors are much smaller."""

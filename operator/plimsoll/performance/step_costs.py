@@ -78,16 +78,34 @@ class Seconds(NamedTuple):
         )
 
 
+LEAST_TILE, LARGEST_TILE, FULL_TILE = 8, 64, 0.9
+"""The rows of a tile of the kernels for experts that expand weights, and how full the tile is that they choose: the
+smallest of 8, 16, 32, 48 and 64 that is filled less than this (vLLM's ``fused_marlin_moe``)."""
+
+
+def idle_rows(rows: float) -> float:
+    """Return the rows that are computed for nothing if an expert has so many: half of a tile, on average."""
+    return min(max(rows / FULL_TILE, LEAST_TILE), LARGEST_TILE) / 2
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixCosts:
-    """Matrices of one number format: seconds of reading all of them, and of computing one token."""
+    """Matrices of one number format: seconds of reading all of them, and of computing one token.
+
+    ``row_tokens`` is the number of tokens that bring one row to every expert, if rows are computed in whole tiles for
+    each expert (:func:`idle_rows`); else 0.
+    """
 
     read_seconds: float
     token_seconds: float
+    row_tokens: float = 0.0
 
     def parts(self, tokens: float, touched: float = 1.0) -> tuple[float, float]:
         """Return seconds bound by memory and by compute for a step of ``tokens``, in the proportion of the two."""
-        read, product = self.read_seconds * touched, self.token_seconds * tokens
+        computed = tokens
+        if self.row_tokens:
+            computed += touched * self.row_tokens * idle_rows(tokens / self.row_tokens)
+        read, product = self.read_seconds * touched, self.token_seconds * computed
         joined = _joined(read, product)
         share = read / (read + product) if read + product else 0.0
         return joined * share, joined * (1 - share)
@@ -124,6 +142,7 @@ class StepCosts:
     step_seconds: float
     sequence_seconds: float
     request_seconds: float
+    prompt_token_seconds: float
     expert_spread: float
     communication: float
     sums: Channel
@@ -138,6 +157,10 @@ class StepCosts:
         if tokens not in self._prompt_steps:
             self._prompt_steps[tokens] = self.step(0, 0, tokens).total
         return self._prompt_steps[tokens]
+
+    def request(self, prompt_tokens: float) -> float:
+        """Return the seconds of a request outside its steps: its prompt becomes tokens, its answer text."""
+        return self.request_seconds + self.prompt_token_seconds * prompt_tokens
 
     def step(self, sequences: float, context: float, prompt_tokens: float = 0.0) -> Seconds:
         """Return the time of a step in which ``sequences`` decode behind ``context`` tokens each.
@@ -264,9 +287,7 @@ def costs_of(
             _matrices(matrices, memory * read_share(each, matrices.precision), speed) for matrices in work.dense
         ),
         head=tuple(_matrices(matrices, memory * read_share(each, matrices.precision), speed) for matrices in work.head),
-        experts=tuple(
-            _matrices(matrices, memory * each.expert_read, speed, each.expert_product) for matrices in work.experts
-        ),
+        experts=tuple(_experts(matrices, memory * each.expert_read, speed, work, split) for matrices in work.experts),
         caches=tuple(
             CacheCosts(
                 token_seconds=cache.token_bytes / cached,
@@ -282,6 +303,7 @@ def costs_of(
         step_seconds=each.early_step_seconds if synchronous else each.step_seconds,
         sequence_seconds=each.early_sequence_seconds if synchronous else each.sequence_seconds,
         request_seconds=each.request_seconds,
+        prompt_token_seconds=each.prompt_token_seconds,
         expert_spread=each.expert_spread,
         communication=each.communication,
         sums=all_reduce(speed.links, split.tensor_parallel),
@@ -324,9 +346,19 @@ def rounded_inputs(work: StepWork, speed: GpuSpeed) -> Precision | None:
     return Precision.NVFP4 if Precision.NVFP4 in rounded else min(rounded, default=None)
 
 
-def _matrices(work: MatrixWork, bytes_per_second: float, speed: GpuSpeed, share: float = 1.0) -> MatrixCosts:
-    """Return the costs of matrices whose products reach this share of what those of all tokens reach."""
+def _matrices(work: MatrixWork, bytes_per_second: float, speed: GpuSpeed) -> MatrixCosts:
+    return MatrixCosts(_read_seconds(work, bytes_per_second, speed), work.flops / product_rate(speed, work.precision))
+
+
+def _read_seconds(work: MatrixWork, bytes_per_second: float, speed: GpuSpeed) -> float:
     read, weights = work.bytes / bytes_per_second, weights_to_expand(speed, work.precision)
-    if weights:
-        read = _joined(read, work.bytes * weights / speed.efficiency.expanded_weights)
-    return MatrixCosts(read, work.flops / (product_rate(speed, work.precision) * share))
+    return _joined(read, work.bytes * weights / speed.efficiency.expanded_weights) if weights else read
+
+
+def _experts(work: MatrixWork, bytes_per_second: float, speed: GpuSpeed, step: StepWork, split: Split) -> MatrixCosts:
+    """Return the costs of experts, which have shares of their own; kernels that expand weights compute whole tiles."""
+    each, read = speed.efficiency, _read_seconds(work, bytes_per_second, speed)
+    if weights_to_expand(speed, work.precision):
+        rate = product_rate(speed, Precision.BF16, each.expanded_product)
+        return MatrixCosts(read, work.flops / rate, step.expert_count / (step.experts_per_token * split.data_parallel))
+    return MatrixCosts(read, work.flops / (product_rate(speed, work.precision) * each.expert_product))

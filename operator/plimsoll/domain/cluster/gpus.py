@@ -51,7 +51,8 @@ class Efficiency:
     Reads of weights have a share of the memory bandwidth by the bits of a weight; ``read_nvfp4`` is that of 4-bit
     weights that are multiplied as they are, ``read_4bit`` that of all others. Matrix products have a share of the peak
     by the bits of what is multiplied. Routed experts are read at ``expert_read`` in every format, because they have
-    kernels of their own; ``expert_product`` multiplies the share of their products. ``expert_spread`` is the share of
+    kernels of their own; ``expert_product`` multiplies the share of their products, and ``expanded_product`` is their
+    share of the peak in 16 bits if the kernels expand the weights first. ``expert_spread`` is the share of
     a step's further tokens that choose experts as if at random; the rest follow others. ``kv_read`` and
     ``kv_read_8bit`` are the shares of reads of caches, ``attention`` that of long prefills. ``communication``
     multiplies the measured times of collectives. ``expanded_weights`` are the weights that kernels expand to 16 bits
@@ -60,7 +61,8 @@ class Efficiency:
     Times are seconds: of the gaps between the kernels of a layer, what experts, activations rounded to eight bits or to
     NVFP4, a choice of the tokens that are attended to, and a step without a CUDA graph (``eager``) add to them, of the
     host's work for a step and for one sequence in it (scheduling, sampling, streaming), and of a request outside its
-    steps. The ``early`` ones are the host's in engines that plan a step after the one before it.
+    steps, to which each token of its prompt adds ``prompt_token_seconds`` (its text is tokenized). The ``early`` ones
+    are the host's in engines that plan a step after the one before it.
     """
 
     read_16bit: float
@@ -76,6 +78,7 @@ class Efficiency:
     communication: float
     expert_read: float
     expert_product: float
+    expanded_product: float
     expert_spread: float
     layer_seconds: float
     expert_layer_seconds: float
@@ -88,6 +91,7 @@ class Efficiency:
     early_step_seconds: float
     early_sequence_seconds: float
     request_seconds: float
+    prompt_token_seconds: float
     expanded_weights: float
 
 
