@@ -308,6 +308,15 @@ def test_a_missed_promise_next_to_a_sticky_router_gets_one_replica_which_stays_o
     assert isinstance(_made(situation(*alike, **long)).decision, RemoveReplica), "nothing needs it any more"
 
 
+def test_a_queue_teaches_what_a_replica_does_at_most_only_where_no_other_does_more() -> None:
+    just_slow = replace(_alone(8.0), rate=2.0, waiting=40.0)
+    assert judged(situation(just_slow, _alone(8.0), _alone(8.0))).memory.most_work is None
+    hot = judged(situation(*_sticky()))
+    assert hot.alike is not None
+    assert [each.pod for each in hot.alike.favoured] == ["p0"]
+    assert hot.memory.most_work == pytest.approx(15.0 * _LENGTHS.work, rel=0.05), "that of the favoured one"
+
+
 _SERVES = Progress(
     is_there=True,
     is_suspect=True,

@@ -430,9 +430,11 @@ def _relief(situation: Situation, judged: Judged) -> int:
 
     It stays as long as the promise is kept with it. Otherwise it goes as any replica that the load does not need.
     """
-    tried = relief_at(situation) is not None
+    replicas, wish = situation.placement.replicas, judged.wish
+    if relief_at(situation) is not None or (wish is not None and replicas > wish.replicas):
+        return 0  # one was added already, or is there beyond what the total needs
     lasts = judged.memory.missed_since is not None and situation.now - judged.memory.missed_since >= MISSED_SECONDS
-    return situation.placement.replicas + 1 if lasts and not tried else 0
+    return replicas + 1 if lasts else 0
 
 
 def _missed(traffic: Traffic, judged: Judged) -> Numbers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from plimsoll.rebalance.diagnosis.replicas import Alike, alike_of, with_suspects
 from plimsoll.rebalance.guard import cooldown_seconds
@@ -85,7 +86,8 @@ def _with_unknown(wish: Wish, unknown: int) -> Wish:
 def _with_lessons(memory: LoopMemory, situation: Situation, alike: Alike) -> LoopMemory:
     """Return the memory with what the replicas that are alike teach.
 
-    Those with a queue of their own show what a replica does at most. If requests wait at the gateway alone, all do.
+    Those with a queue of their own show what a replica does at most. If requests wait at the gateway alone, all do. If
+    others do more without a queue, it shows nothing: a replica may just have become slow.
     """
     model, keep = situation.placement.model, max(TREND_SECONDS, 2 * memory.expected_startup_seconds)
     traffic, teaching = alike.traffic, alike.teaching
@@ -95,8 +97,11 @@ def _with_lessons(memory: LoopMemory, situation: Situation, alike: Alike) -> Loo
         memory = memory.with_spread(traffic, model.slo.percentile, situation.now)
         memory = memory.with_speed(teaching, model, situation.now)
     busy = [each for each in (*teaching.loads, *alike.favoured) if each.waiting >= LONG_QUEUE]
+    favoured = {each.pod for each in alike.favoured}
     waiting = teaching.waiting + sum(each.waiting for each in alike.favoured)
-    has_queue = waiting >= LONG_QUEUE * teaching.pods and _is_settled(situation)
+    rest = [each.served for each in teaching.loads if each.waiting < LONG_QUEUE and each.pod not in favoured]
+    is_odd = bool(busy and rest) and fmean(each.served for each in busy) < fmean(rest)
+    has_queue = waiting >= LONG_QUEUE * teaching.pods and _is_settled(situation) and not is_odd
     measured = teaching.of_pods(busy) if has_queue and busy else teaching
     memory = memory.with_work(measured, is_saturated=has_queue).with_answers(traffic)
     return memory.with_arrivals(traffic, keep, situation.now)
