@@ -21,6 +21,7 @@ from plimsoll.rebalance.state.additions import (
     brake_of,
     is_better,
     pause_seconds,
+    replicas_without,
 )
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, RemoveReplica, Wait
 from plimsoll.rebalance.state.history import AdditionResult, Called, ChangeHistory, ChangeKind, ChangeRecord, Verdict
@@ -235,7 +236,7 @@ def test_an_addition_helps_if_its_figure_falls_more_is_served_or_more_come_and_n
 
 @settings(max_examples=examples(12), deadline=None, phases=(Phase.explicit, Phase.generate))
 @example(fates=[SILENT, SERVES, FAILS, FAILS, SERVES])
-@given(fates=st.lists(st.sampled_from([SERVES, SILENT, FAILS, Fate(250.0)]), min_size=1, max_size=6))
+@given(fates=st.lists(st.sampled_from([SERVES, SILENT, FAILS, Fate(250.0)]), min_size=1, max_size=4))
 def test_whatever_becomes_of_additions_what_serves_stays_and_no_more_than_two_in_a_row_fail(fates: list[Fate]) -> None:
     course = Course([*fates, SERVES], policy=replace(AUTO, max_replicas=6))
     course.play(7500)
@@ -285,6 +286,44 @@ def test_an_addition_whose_replicas_went_before_it_was_judged_holds_nothing_back
     course.fates = [SERVES]
     course.play(3 * STEP)
     assert course.wanted > 1
+
+
+def _made(kind: ChangeKind, replicas: int, added: int = 0, verdict: Verdict | None = None) -> ChangeRecord:
+    result = None if verdict is None else AdditionResult(verdict, NOW - 300, 2, words=PULL)
+    return ChangeRecord(NOW - 400, kind, "R", replicas, added=added, result=result)
+
+
+VAIN = Verdict.DOES_NOT_SERVE
+
+
+@pytest.mark.parametrize(
+    ("replicas", "changes", "wanted"),
+    [
+        (4, (_made(ChangeKind.ADD, 2, 1, VAIN), _made(ChangeKind.ADD, 4, 2, VAIN)), 1),
+        (4, (_made(ChangeKind.ADD, 2, 1, Verdict.SERVES), _made(ChangeKind.ADD, 4, 2, VAIN)), 2),
+        (3, (_made(ChangeKind.ADD, 2, 1, VAIN), _made(ChangeKind.ADD, 4, 2, VAIN), _made(ChangeKind.REMOVE, 3)), 1),
+        (
+            2,
+            (
+                _made(ChangeKind.ADD, 2, 1, VAIN),
+                _made(ChangeKind.ADD, 4, 2, VAIN),
+                _made(ChangeKind.REMOVE, 2),
+                _made(ChangeKind.ADD, 4, 2),
+                _made(ChangeKind.REMOVE, 2),
+            ),
+            1,
+        ),
+        (5, (_made(ChangeKind.ADD, 2, 1, VAIN), _made(ChangeKind.ADD, 4, 2, VAIN)), 5),
+        (6, (_made(ChangeKind.ADD, 4, 2, VAIN), _made(ChangeKind.TAKE_BACK, 1), _made(ChangeKind.ADD, 6, 1, VAIN)), 5),
+        (4, (_made(ChangeKind.ADD, 2, 1, VAIN), _made(ChangeKind.MOVE, 2), _made(ChangeKind.ADD, 4, 2, VAIN)), 2),
+    ],
+)
+def test_what_is_taken_back_are_the_last_additions_in_vain_and_no_number_of_somebody_else(
+    replicas: int, changes: tuple[ChangeRecord, ...], wanted: int
+) -> None:
+    failing = tuple(Newcomer(NOW - 390, PULL, 2) for _ in range(replicas - 1))
+    facts = situation(EASY, replicas=replicas, history=ChangeHistory(changes), newcomers=failing)
+    assert replicas_without(facts) == wanted
 
 
 def test_a_number_that_people_write_is_not_taken_back() -> None:

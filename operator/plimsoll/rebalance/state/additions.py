@@ -313,23 +313,33 @@ def replicas_without(situation: Situation) -> int:
 
 
 def _without(brake: Brake, situation: Situation) -> int:
-    """Return the replicas without the last additions in vain. Those before another change are part of its number."""
+    """Return the replicas without the last additions in vain."""
     placement, goal = situation.placement, situation.placement.replicas
     for mark in _in_vain(situation.history.changes, goal):
-        goal = (mark.replicas or 0) - mark.added
+        goal = min(goal, (mark.replicas or 0) - mark.added)
     serving = placement.ready if brake.result.verdict is Verdict.DOES_NOT_SERVE else 0
     return min(placement.replicas, max(goal, 1, situation.policy.min_replicas, serving))
 
 
 def _in_vain(changes: tuple[ChangeRecord, ...], replicas: int) -> Iterator[ChangeRecord]:
-    """Yield the last additions with the same verdict in vain, the newest first, as far as each follows the other."""
-    verdict = None
+    """Yield the last additions with the same verdict in vain, the newest first, as far as each change follows the last.
+
+    Removals may lie between them. What was taken back ends them, and so does a number that somebody wrote, because it
+    follows no change.
+    """
+    verdict: Verdict | None = None
+    least, most = replicas, float(replicas)  # that the change before must have led to
     for mark in reversed(changes):
-        found = None if mark.result is None else mark.result.verdict
-        if not mark.added or mark.replicas != replicas or found not in IN_VAIN or verdict not in (None, found):
+        wanted, found = mark.replicas or 0, mark.result and mark.result.verdict
+        if mark.kind not in (ChangeKind.ADD, ChangeKind.REMOVE) or not least <= wanted <= most:
+            return
+        least, most = (wanted - mark.added, wanted - mark.added) if mark.added else (wanted + 1, math.inf)
+        if mark.kind is ChangeKind.REMOVE or found is None:
+            continue
+        if found not in IN_VAIN or verdict not in (None, found):
             return
         yield mark
-        verdict, replicas = found, replicas - mark.added
+        verdict = found
 
 
 def added_within_hour(history: ChangeHistory, now: float) -> int:
