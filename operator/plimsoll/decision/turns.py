@@ -19,6 +19,7 @@ from plimsoll.domain.decisions.outcomes import MemoryEstimate, ReplicaShape, Spl
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.units import to_rfc3339
+from plimsoll.placement.demands.clocks import seconds_for_move
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import LoopResult, decide, kind_of
@@ -309,13 +310,17 @@ def _worth_writing(standing: Standing, decided: LoopResult) -> Learned | None:
 def _placement(standing: Standing, running: Running, around: Surroundings, what_if: WhatIf) -> PlacementState:
     figures, pods = running.figures, [pod for some in around.pods.values() for pod in some if not pod.ended]
     serving = [pod.ready_since for pod in pods if pod.ready and pod.ready_since is not None]
-    starting = (pod.bound_since for pod in pods if not pod.ready and not pod.terminating)
+    starting = [pod for pod in pods if not pod.ready and not pod.terminating and pod.bound_since is not None]
+    failing = (pod for pod in starting if pod.restarts or pod.failure is not None)
+    weights_bytes = figures.weights_bytes * running.shape.gpus if figures else 0
     return PlacementState(
         replicas=standing.target_replicas,
         ready=len(around.ready_pods()),
         kv_capacity_tokens=figures.kv_capacity_tokens if figures else 0,
         budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
-        starting_since=tuple(since for since in starting if since is not None),
+        starting_since=tuple(pod.bound_since for pod in starting if pod.bound_since is not None),
+        failing_since=tuple(pod.bound_since for pod in failing if pod.bound_since is not None),
+        first_start_seconds=seconds_for_move(None, weights_bytes),
         settled_since=max(serving, default=None),
         startup_seconds=_slowest_start(around),
         new_replicas=what_if.new_replicas,

@@ -8,7 +8,6 @@ from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.law.promise import is_strained, missed_figures
 from plimsoll.rebalance.law.wishes import (
-    LEAST_BACKLOG_SECONDS,
     LONG_QUEUE,
     DeploymentLoad,
     Wish,
@@ -107,8 +106,9 @@ def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[W
         rise=rise_within(memory.points, startup + traffic.steady.seconds / 2),
         is_settled=_is_settled(situation),
         most_work=memory.most_work,
-        backlog_seconds=max(LEAST_BACKLOG_SECONDS, (memory.startup_seconds or 0.0) / 2),
         startup_seconds=startup,
+        stay_seconds=cooldown_seconds(situation),
+        starting=tuple(max(0.0, since + startup - situation.now) for since in placement.starting_since),
     )
     coming = None if _has_just_removed(situation) else _expected(memory, situation, traffic, 0.0)
     later = _expected(memory, situation, traffic, cooldown_seconds(situation))
