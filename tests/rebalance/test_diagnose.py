@@ -154,6 +154,10 @@ def test_a_backlog_is_named() -> None:
     young = {"settled_since": NOW - 5, "memory": LoopMemory(startup_seconds=60.0)}
     assert kind_and_reason(queued, queued, **young)[1] is DecisionReason.BACKLOG_TOO_LONG
     assert kind_and_reason(EASY, EASY)[1] is not DecisionReason.BACKLOG_TOO_LONG
+    for seconds, is_left in ((50.0, False), (89.0, False), (91.0, True)):
+        starting = tuple(9 * [NOW - seconds])
+        named = found(queued, queued, **young, starting_since=starting).reason is DecisionReason.BACKLOG_TOO_LONG
+        assert named is is_left, "replicas that start serve it soon, and stuck ones never do"
 
 
 def test_replicas_that_start_are_supply() -> None:

@@ -108,7 +108,11 @@ def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[W
         most_work=memory.most_work,
         startup_seconds=startup,
         stay_seconds=cooldown_seconds(situation),
-        starting=tuple(max(0.0, since + startup - situation.now) for since in placement.starting_since),
+        starting=tuple(
+            max(0.0, since + startup - situation.now)
+            for since in placement.starting_since
+            if situation.now - since <= memory.stuck_after_seconds
+        ),
     )
     coming = None if _has_just_removed(situation) else _expected(memory, situation, traffic, 0.0)
     later = _expected(memory, situation, traffic, cooldown_seconds(situation))
