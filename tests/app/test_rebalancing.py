@@ -16,6 +16,7 @@ from plimsoll.decision.turns import LoopTurn, Running, Standing, kept_sentence, 
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.engines.engine_choice import StepLimits
+from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
@@ -555,11 +556,14 @@ def starting_pod(name: str, **changes: Any) -> PodFacts:
     [
         (starting_pod("b"), True),
         (starting_pod("b", bound_since=NOW - 60), False),
+        (starting_pod("b", bound_since=NOW - 500), False),
+        (starting_pod("b", bound_since=NOW - 500, restarts=1), True),
+        (starting_pod("b", bound_since=NOW - 500, failure=EngineFailure(StartFailure.OUT_OF_MEMORY, "")), True),
         (starting_pod("b", bound_since=None), False),
         (starting_pod("b", terminating=True), False),
         (starting_pod("b", ended=True), False),
     ],
-    ids=["stuck", "starts", "waits for a node", "ends", "ended"],
+    ids=["stuck", "starts", "a long first start", "started again", "failed", "waits for a node", "ends", "ended"],
 )
 def test_a_pod_that_does_not_get_ready_is_no_supply(pod: PodFacts, added: bool) -> None:  # noqa: FBT001
     """Two replicas are needed and two are wanted; one of these serves."""

@@ -70,6 +70,7 @@ from plimsoll.console.views.load.live_use import STALE_SECONDS
 from plimsoll.console.views.paging import PAGE_SIZE
 from plimsoll.console.views.world import SILENT_SECONDS
 from plimsoll.decision.surroundings import PROMISE_SECONDS
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.base import Feature
@@ -91,7 +92,7 @@ from plimsoll.placement.options.total_load import MOST_SIZES
 from plimsoll.placement.proposing.proposals import MOST_WAITING
 from plimsoll.placement.solvers.fleetwide import MOST_CHOICES_OF_SIZES
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED, MOST_PROPOSALS
-from plimsoll.rebalance.law.capacity import needed_use
+from plimsoll.rebalance.law.price import WORTH, Stakes
 from plimsoll.rebalance.law.wishes import NEEDED_KV_USE, TOLERANCE
 from plimsoll.rebalance.places.better import LEAST_SAVING
 from plimsoll.rebalance.signals import forecast, traffic
@@ -122,6 +123,11 @@ PAGES = (
     "charts/plimsoll/README.md",
     *sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")]),
 )
+
+
+def _use(startup_seconds: float) -> float:
+    """The part from which the arrivals of five balanced replicas, counted over two minutes, ask for one more."""
+    return Stakes(WORTH[Objective.BALANCED], startup_seconds).use(5.0, (5.0 / 120) ** 0.5 / 5.0)
 
 
 def text(page: str) -> str:
@@ -512,9 +518,12 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
     ),
     "docs/rebalancing.md": (
         lambda: (
-            f"{needed_use(100):.0%} if a start-up takes 100 s, {needed_use(300):.0%} if it takes 300 s, and "
-            f"{needed_use(600):.0%} if it takes 600 s"
+            f"{_use(100):.0%} if a start-up takes 100 s, {_use(300):.0%} if it takes 300 s, and "
+            f"{_use(600):.0%} if it takes 600 s"
         ).replace("%", " %"),
+        lambda: (
+            f"{WORTH[Objective.BALANCED]:.0f} times what it costs to serve it, {WORTH[Objective.INTERACTIVE]:.0f} times"
+        ),
         lambda: f"KV cache in use over {100 * NEEDED_KV_USE:.0f} % of a replica's",
         lambda: f"a whole number by less than {100 * TOLERANCE:.0f} %",
         lambda: f"saves at least {100 * LEAST_SAVING:.0f} % of the bill",

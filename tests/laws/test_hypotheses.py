@@ -45,7 +45,7 @@ def situation(replicas: int, wish: str) -> Situation:
     """One in which a deployment wishes this, and all its replicas serve."""
     fresh = tuple(PodState(f"{index}", SignalState.FRESH, 1.0) for index in range(replicas))
     used = {"more": 1.2 * replicas * HELD, "less": 0.0}.get(wish, 0.7 * replicas * HELD)
-    rates = Rate(1.0, 120.0), Rate(1.0, 30.0), Rate(1.0, 15.0)
+    rates = Rate(1.0, 120.0), Rate(1.0, 60.0), Rate(1.0, 30.0), Rate(1.0, 15.0)
     seen = Traffic(replicas, *rates, None, 0.0, float(replicas), used, None, None) if replicas else None
     smallest = 0 if wish == "elsewhere" else None
     load = LoadSummary(SignalState.FRESH, fresh, seen, replicas * HELD, smallest)

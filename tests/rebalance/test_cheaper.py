@@ -101,11 +101,12 @@ def test_many_replicas_become_fewer_larger_ones() -> None:
 
 
 def test_one_replica_becomes_several_smaller_ones() -> None:
-    decided = decide(calm(BUSY), h100(node("4", gpu(L4, price="0.10"), 8)))
+    busier = replace(BUSY, rate=2.5)
+    decided = decide(calm(busier), h100(node("4", gpu(L4, price="0.10"), 8)))
     [((kind, _), replicas)] = place_after(decided).items()
     assert (kind, replicas > 1) == (L4, True)
     one = replace(AUTO, max_replicas=1)
-    held = decide(calm(BUSY, policy=one), h100(node("4", gpu(L4, price="0.10"), 8)))
+    held = decide(calm(busier, policy=one), h100(node("4", gpu(L4, price="0.10"), 8)))
     assert not isinstance(held.decision, Move), "the user allows one replica"
 
 
@@ -318,7 +319,7 @@ def test_replicas_that_spilled_over_return_when_a_gpu_is_free() -> None:
         pool(L40S, replicas=2, limits=StepLimits(sequences=64)),
         pool(H100, replicas=1, limits=StepLimits(sequences=64)),
     )
-    situation = serving(replace(spilled, pools=spilled.pools[:1]), *[replace(CALM, rate=3.9)] * 3, now=DUE)
+    situation = serving(replace(spilled, pools=spilled.pools[:1]), *[replace(CALM, rate=4.6)] * 3, now=DUE)
     full = fleet(node("l", L40S, 2, held=2), node("h", H100, 1, held=1))
     free = fleet(node("l", L40S, 4, held=2), node("h", H100, 1, held=1))
     assert kept(situation, plan_of(spilled, full).what_if(spilled.request.key))

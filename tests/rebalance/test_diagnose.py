@@ -150,9 +150,14 @@ def test_a_queue_without_a_known_speed_is_named() -> None:
 
 
 def test_a_backlog_is_named() -> None:
-    queued = replace(EASY, waiting=4000)
-    assert kind_and_reason(queued, queued)[1] is DecisionReason.BACKLOG_TOO_LONG
+    queued = replace(EASY, rate=19.0, waiting=4000)
+    young = {"settled_since": NOW - 5, "memory": LoopMemory(startup_seconds=60.0)}
+    assert kind_and_reason(queued, queued, **young)[1] is DecisionReason.BACKLOG_TOO_LONG
     assert kind_and_reason(EASY, EASY)[1] is not DecisionReason.BACKLOG_TOO_LONG
+    for seconds, is_left in ((50.0, False), (89.0, False), (91.0, True)):
+        starting = tuple(9 * [NOW - seconds])
+        named = found(queued, queued, **young, starting_since=starting).reason is DecisionReason.BACKLOG_TOO_LONG
+        assert named is is_left, "replicas that start serve it soon, and stuck ones never do"
 
 
 def test_replicas_that_start_are_supply() -> None:
@@ -175,6 +180,35 @@ def test_a_stuck_replica_is_no_supply() -> None:
     assert found(busy, busy, **where, starting_since=(usual, usual)).kind is not DiagnosisKind.STUCK_REPLICA
     easy = found(EASY, EASY, **where, starting_since=(late, usual))
     assert easy.kind is not DiagnosisKind.STUCK_REPLICA, "nobody misses it"
+
+
+@pytest.mark.parametrize(
+    ("seen", "seconds", "failing", "first", "stuck"),
+    [
+        (None, 520.0, False, 900.0, 0),  # nobody knows how long a first start takes
+        (None, 520.0, True, 900.0, 1),  # its engine has failed, so it does not go on
+        (None, 899.0, False, 900.0, 0),
+        (None, 901.0, False, 900.0, 1),
+        (None, 901.0, True, 900.0, 1),  # counted once
+        (None, 901.0, False, 5000.0, 0),  # more weights to load
+        (100.0, 151.0, False, 5000.0, 1),  # a start was seen
+        (100.0, 149.0, True, 5000.0, 0),
+    ],
+)
+def test_a_first_start_has_the_time_of_a_move_unless_its_engine_failed(
+    seen: float | None,
+    seconds: float,
+    failing: bool,  # noqa: FBT001 - a column
+    first: float,
+    stuck: int,
+) -> None:
+    since = (NOW - seconds,)
+    where: dict[str, Any] = {
+        "starting_since": since,
+        "failing_since": since if failing else (),
+        "first_start_seconds": first,
+    }
+    assert situation(EASY, replicas=2, memory=LoopMemory(startup_seconds=seen), **where).stuck == stuck
 
 
 # -- what is not known -------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def test_one_scrape_in_five_that_is_spoiled_changes_no_decision() -> None:
         return spoiled(sample, math.nan) if t % 75 == 0 else sample
 
     plain, noisy = (
-        Replay(POLICY, lambda t: 0.6 * MOST if t < 600 else 1.6 * MOST, exporter=exporter).run(HOUR)
+        Replay(POLICY, lambda t: 0.6 * MOST if t < 600 else 2.5 * MOST, exporter=exporter).run(HOUR)
         for exporter in (lambda _, sample: sample, now_and_then)
     )
     assert noisy.counts[-1] == plain.counts[-1]

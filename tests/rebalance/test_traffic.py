@@ -148,6 +148,17 @@ def test_a_large_step_is_seen_in_one_scrape() -> None:
     assert found.arrivals.per_second == pytest.approx(48.0, rel=0.05)
 
 
+def test_the_longest_time_counts_that_no_shorter_one_contradicts() -> None:
+    """A step a minute ago: the last minute says more than the last scrapes, and the two minutes are wrong."""
+    found = seen(*(pod(f"p{n}", STEADY, moments(), came=stepping(4.0, 12.0, NOW - 60)) for n in range(4)))
+    assert (found.arrivals, found.arrivals.seconds) == (found.middle, 60.0)
+    assert found.arrivals.per_second == pytest.approx(48.0, rel=0.05)
+    fresh = seen(*(pod(f"p{n}", STEADY, moments(), came=stepping(4.0, 12.0, NOW - 30)) for n in range(4)))
+    assert fresh.arrivals is fresh.recent
+    calm = seen(pod("a", STEADY))
+    assert calm.arrivals is calm.steady
+
+
 def test_chance_is_no_news() -> None:
     """Of a hundred and fifty windows of random arrivals, hardly one looks like a change of the load."""
     found = [seen(pod("a", STEADY, moments(), came=by_chance(2.0, seed))) for seed in range(150)]

@@ -56,5 +56,5 @@ def test_a_small_gain_is_not_worth_a_restart() -> None:
 def test_replicas_for_a_rate_are_whole_and_leave_some_room() -> None:
     tuned = after_retune(replica_model(max_sequences=8), USUAL, 256)
     assert tuned is not None
-    assert tuned.replicas_for(0.5 * tuned.per_second, 100) == 1
-    assert tuned.replicas_for(tuned.per_second, 100) == 2
+    assert tuned.replicas_for(0.5 * tuned.per_second, 0.9) == 1
+    assert tuned.replicas_for(tuned.per_second, 0.9) == 2

@@ -25,7 +25,7 @@ USUAL = Serves()
 
 
 def load(*pods: Serves, **changes: float) -> DeploymentLoad:
-    return DeploymentLoad(traffic(*pods), len(pods), KV_TOKENS, **changes)  # type: ignore[arg-type]
+    return DeploymentLoad(traffic(*pods), len(pods), KV_TOKENS, **{"startup_seconds": 300.0, **changes})  # type: ignore[arg-type]
 
 
 def carried() -> float:
@@ -104,12 +104,27 @@ def test_chance_does_not_change_the_wish() -> None:
 
 
 def test_a_backlog_needs_replicas_beyond_those_for_the_arrivals() -> None:
-    waiting = replace(USUAL, rate=carried() / 4, waiting=40 * carried())
-    wish = wish_of(load(waiting, waiting), MODEL)
-    assert wish.need is Need.BACKLOG
-    assert wish.replicas > of_rate(0.5).replicas
-    slow = wish_of(load(waiting, waiting, backlog_seconds=600.0), MODEL)
-    assert slow.replicas < wish.replicas, "with more time, fewer do"
+    waiting = replace(USUAL, rate=0.9 * carried(), waiting=40 * carried())
+    wish = wish_of(load(waiting, waiting, startup_seconds=60.0), MODEL)
+    assert (wish.need, wish.replicas) == (Need.BACKLOG, 3)
+    assert of_rate(1.8, startup_seconds=60.0).replicas == 2
+    longer = wish_of(load(waiting, waiting, startup_seconds=60.0, stay_seconds=36_000.0), MODEL)
+    assert longer.replicas < wish.replicas, "what stays for long must save more"
+
+
+def test_replicas_that_start_already_serve_the_backlog() -> None:
+    """The two that serve keep up with the arrivals, so only what waits is left. What comes later starts too late."""
+    busy = replace(USUAL, rate=carried() / 2, waiting=60 * carried())
+    least = of_rate(1.0).replicas
+
+    def wanted(*starting: float, startup: float = 30.0) -> Wish:
+        return wish_of(replace(load(busy, busy, startup_seconds=startup), starting=starting), MODEL)
+
+    assert wanted().need is Need.BACKLOG
+    assert wanted().replicas > least
+    assert wanted(*[30.0] * 9).replicas == wanted().replicas, "they serve no sooner than what is ordered now"
+    assert wanted(*[0.0] * 9).need is not Need.BACKLOG
+    assert wanted(startup=600.0).need is not Need.BACKLOG, "it is served long before"
 
 
 def test_a_queue_as_usual_is_no_backlog() -> None:

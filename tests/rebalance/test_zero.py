@@ -139,7 +139,7 @@ def test_a_forged_queue_gets_no_more_than_the_maximum(forged: float) -> None:
     assert decision.count == SLEEPS.max_replicas
     running = made(Serves(rate=0.5 * CAPACITY), gateway=held(forged)).decision
     assert isinstance(running, AddReplica)
-    assert running.count == SLEEPS.max_replicas - 1
+    assert 1 <= running.count < SLEEPS.max_replicas
 
 
 def test_the_first_replica_is_wanted_although_it_has_no_place_yet() -> None:
@@ -183,12 +183,12 @@ def test_what_was_learned_outlives_the_sleep() -> None:
     assert asleep(EMPTY, memory=known).memory.learned == known.learned
 
 
-def test_requests_at_the_gateway_are_backlog_that_is_served_in_time() -> None:
+def test_requests_at_the_gateway_are_a_queue() -> None:
     steady = made(Serves(rate=0.5 * CAPACITY), gateway=EMPTY).decision
     assert not isinstance(steady, AddReplica)
     waits = made(Serves(rate=0.5 * CAPACITY), gateway=held(40 * CAPACITY)).decision
     assert isinstance(waits, AddReplica)
-    assert waits.reason is DecisionReason.BACKLOG_TOO_LONG
+    assert waits.reason is DecisionReason.SUSTAINED_QUEUE
     assert "; 880 requests wait, 880 of them at the gateway" in sentence(waits)
 
 

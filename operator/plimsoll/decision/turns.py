@@ -21,6 +21,7 @@ from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
+from plimsoll.placement.demands.clocks import seconds_for_move
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import LoopResult, decide
@@ -430,7 +431,9 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
     figures, pods = running.figures, [pod for some in around.pods.values() for pod in some if not pod.ended]
     serving = [pod.ready_since for pod in pods if pod.ready and pod.ready_since is not None]
     starting = [pod for pod in pods if not pod.ready and not pod.terminating]
+    failing = (pod for pod in starting if pod.restarts or pod.failure is not None)
     started = (pod.bound_since for pod in around.ready_pods() if pod.bound_since is not None)
+    weights_bytes = figures.weights_bytes * running.shape.gpus if figures else 0
     return PlacementState(
         replicas=standing.target_replicas,
         ready=len(around.ready_pods()),
@@ -439,6 +442,8 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         starting_since=tuple(pod.bound_since for pod in starting if pod.bound_since is not None),
         newcomers=tuple(filter(None, map(_newcomer, starting))),
         latest_start=max(started, default=None),
+        failing_since=tuple(pod.bound_since for pod in failing if pod.bound_since is not None),
+        first_start_seconds=seconds_for_move(None, weights_bytes),
         settled_since=max(serving, default=None),
         startup_seconds=_slowest_start(around),
         new_replicas=what_if.new_replicas,

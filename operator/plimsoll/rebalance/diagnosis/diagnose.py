@@ -15,6 +15,7 @@ from plimsoll.rebalance.diagnosis.judging import Judged
 from plimsoll.rebalance.diagnosis.replicas import is_certain, share_numbers, silent_pods, suspect_numbers, uneven
 from plimsoll.rebalance.guard import cooldown_seconds, relief_at
 from plimsoll.rebalance.law.capacity import ConcurrencyLimit, times_of
+from plimsoll.rebalance.law.price import stakes_of
 from plimsoll.rebalance.law.promise import missed_figures, unreachable
 from plimsoll.rebalance.law.tuning import after_retune
 from plimsoll.rebalance.law.wishes import LONG_QUEUE, Need, Wish, wish_for_queue
@@ -394,7 +395,8 @@ def _by_batch_limit(situation: Situation, judged: Judged) -> Diagnosis | None:
     fewer = after_retune(judged.model, traffic.lengths, most)
     if not is_full or fewer is None:
         return None
-    if fewer.replicas_for(wish.rate, judged.memory.expected_startup_seconds) >= situation.placement.replicas:
+    stakes = stakes_of(judged.model, wish.capacity, judged.memory.expected_startup_seconds)
+    if fewer.replicas_for(wish.rate, stakes.use(wish.rate)) >= situation.placement.replicas:
         return None
     return Diagnosis(DiagnosisKind.BATCH_BOUND, DecisionReason.BATCH_LIMIT_BINDS, load_numbers(situation, wish))
 

@@ -10,7 +10,6 @@ from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.law.promise import is_strained, missed_figures
 from plimsoll.rebalance.law.wishes import (
-    LEAST_BACKLOG_SECONDS,
     LONG_QUEUE,
     DeploymentLoad,
     Wish,
@@ -137,11 +136,16 @@ def _wish(memory: LoopMemory, situation: Situation, alike: Alike) -> tuple[Wish,
         rise=rise_within(memory.points, startup + traffic.steady.seconds / 2),
         is_settled=_is_settled(situation),
         most_work=memory.most_work,
-        backlog_seconds=max(LEAST_BACKLOG_SECONDS, (memory.startup_seconds or 0.0) / 2),
         startup_seconds=startup,
         apart=len(alike.apart),
         lost=alike.lost,
         share=alike.share,
+        stay_seconds=cooldown_seconds(situation),
+        starting=tuple(
+            max(0.0, since + startup - situation.now)
+            for since in placement.starting_since
+            if situation.now - since <= memory.stuck_after_seconds
+        ),
     )
     coming = None if _has_just_removed(situation) else _expected(memory, situation, traffic, 0.0)
     later = _expected(memory, situation, traffic, cooldown_seconds(situation))

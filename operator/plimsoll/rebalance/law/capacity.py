@@ -1,7 +1,5 @@
 """The load that one replica carries with its promises kept, and what limits it.
 
-The part of a replica's capacity that arrivals may take: more stays free if a new replica comes later.
-
 The constants were chosen on simulated traffic (docs/rebalance-benchmark.md).
 
 The model of one replica as it runs: its cache, its limits, the time of its steps, and what is promised.
@@ -15,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.domain.decisions.latency import Bound, Slo
+from plimsoll.domain.decisions.latency import Bound, Objective, Slo
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.errors import PlimsollError
@@ -79,6 +77,7 @@ class ReplicaModel:
         slo: what is promised. A figure that is None limits nothing.
         slowness: the measured time of a token over the model's.
         spread: the promised percentile over the mean; nothing is known of it before it is measured.
+        objective: what the user wants to pay for the time that requests take.
     """
 
     kv_tokens: int
@@ -87,6 +86,7 @@ class ReplicaModel:
     slo: Slo
     slowness: float = 1.0
     spread: Spread = NO_SPREAD
+    objective: Objective = Objective.BALANCED
 
     @property
     def first_token_share(self) -> float:
@@ -213,30 +213,6 @@ def _rounded(number: float) -> float:
     return math.ldexp(round(mantissa * 2**ROUNDED_BITS) / 2**ROUNDED_BITS, exponent)
 
 
-NEEDED_USE = 0.85
-"""The part that arrivals may take if a new replica would serve at once."""
-
-GROWTH_SECONDS = 2000.0
-"""Arrivals may double in so many seconds before anything shows it. What comes during a start-up must have room."""
-
-LONGEST_SECONDS = 900.0
-"""For longer start-ups no more room is kept: it would cost more than it is worth."""
-
-SPARE_SHARE = 0.85
-"""The part of these parts that arrivals may take for a replica to be superfluous. The difference keeps chance from
-adding it again."""
-
-
-def needed_use(startup_seconds: float) -> float:
-    """Return the part from which one more replica is needed, if it serves after so many seconds."""
-    return NEEDED_USE / (1 + min(startup_seconds, LONGEST_SECONDS) / GROWTH_SECONDS)
-
-
-def spare_use(startup_seconds: float) -> float:
-    """Return the part up to which a replica is superfluous."""
-    return SPARE_SHARE * needed_use(startup_seconds)
-
-
 def model_of(request: Request, gpu: GpuType, split: Split, kv_tokens: int) -> ReplicaModel | None:
     """Return the model of a replica; None if the performance model does not cover the model or the split.
 
@@ -268,4 +244,5 @@ def model_of(request: Request, gpu: GpuType, split: Split, kv_tokens: int) -> Re
         limits=settings.limits.of_replica(split.data_parallel),
         costs=costs,
         slo=request.slo or INTERACTIVE,
+        objective=request.objective,
     )

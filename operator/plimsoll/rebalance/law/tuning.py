@@ -19,7 +19,6 @@ from plimsoll.rebalance.law.capacity import (
     ReplicaModel,
     capacity_of,
     decode_seconds,
-    needed_use,
     times_of,
 )
 from plimsoll.rebalance.law.promise import missed_figures
@@ -36,9 +35,9 @@ class Tuned:
     limits: StepLimits
     per_second: float
 
-    def replicas_for(self, rate: float, startup_seconds: float) -> int:
-        """Return the replicas for so many requests a second, if one more starts in so many seconds."""
-        return math.ceil(rate / (needed_use(startup_seconds) * self.per_second))
+    def replicas_for(self, rate: float, part: float) -> int:
+        """Return the replicas for so many requests a second, if these may take a part of what replicas carry."""
+        return math.ceil(rate / (part * self.per_second))
 
 
 def after_retune(model: ReplicaModel, lengths: Lengths, most: int) -> Tuned | None:

@@ -9,7 +9,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from plimsoll.rebalance.law.capacity import ReplicaCapacity, ReplicaModel, capacity_of, needed_use, spare_use
+from plimsoll.rebalance.law.capacity import ReplicaCapacity, ReplicaModel, capacity_of
+from plimsoll.rebalance.law.price import COOLDOWN_SECONDS, Stakes, stakes_of
 from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 
@@ -28,8 +29,8 @@ llm-d autoscaler and of the Gateway API inference extension's endpoint picker.""
 GROWTH = 1.5
 """The factor by which replicas grow for a long queue. Clients that give up are not counted, so the need is unknown."""
 
-LEAST_BACKLOG_SECONDS = 60.0
-"""The time in which a backlog shall be served, at least: clients of public services wait about that long."""
+PATIENCE_SECONDS = 60.0
+"""Clients of public services wait about that long for a first token: an older backlog is none."""
 
 STORM_SHARE = 0.25
 """Preemptions for each request that begins. Each costs the whole prompt again, so this is a quarter of all prompts."""
@@ -87,10 +88,10 @@ class DeploymentLoad:
     """The traffic, on so many known replicas with so much KV cache each.
 
     ``rise`` is by how much arrivals will have risen until a new replica serves. ``is_settled`` means that every replica
-    has served for a while. ``most_work`` is what a replica with a long queue was seen to do a second.
-    ``backlog_seconds`` is the time in which a backlog shall be served, and ``startup_seconds`` that of a start-up.
-    ``apart`` further replicas are slow, and ``lost`` is how much less than so many replicas these are. ``share`` are
-    all requests that come over those that come to the others.
+    has served for a while. ``most_work`` is what a replica with a long queue was seen to do a second. A start-up takes
+    ``startup_seconds``, and what is added stays ``stay_seconds`` at least. ``starting`` are the seconds until each
+    replica serves that starts already. ``apart`` further replicas are slow, and ``lost`` is how much less than so many
+    replicas these are. ``share`` are all requests that come over those that come to the others.
     """
 
     traffic: Traffic
@@ -99,8 +100,9 @@ class DeploymentLoad:
     rise: float = 0.0
     is_settled: bool = False
     most_work: float | None = None
-    backlog_seconds: float = LEAST_BACKLOG_SECONDS
     startup_seconds: float = 0.0
+    stay_seconds: float = COOLDOWN_SECONDS
+    starting: tuple[float, ...] = ()
     apart: int = 0
     lost: float = 0.0
     share: float = 1.0
@@ -110,17 +112,19 @@ def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
     """Return the replicas for a load. ``replica`` None: its speed is not known, and cache and queue decide."""
     needs, rate, lengths = _without_model(load), load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
     enough = load.share * _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
-    capacity = None
+    capacity, part = None, 1.0
     if replica is not None and lengths is not None:
         capacity = _within(load.most_work, capacity_of(replica, lengths), lengths)
-        needs |= {
-            Need.ARRIVALS: _whole(rate / (needed_use(load.startup_seconds) * capacity.per_second) + load.lost),
-            Need.BACKLOG: _for_backlog(load, replica, lengths),
-        }
-        enough = max(enough, rate / (spare_use(load.startup_seconds) * capacity.per_second))
+        stakes = stakes_of(replica, capacity, load.startup_seconds).staying(load.stay_seconds)
+        counted = load.traffic.arrivals
+        error = counted.error_within(counted.seconds) / max(rate, 1 / counted.seconds)
+        part = stakes.use(rate, error)
+        needs[Need.ARRIVALS] = _whole(rate / (part * capacity.per_second) + load.lost)
+        needs[Need.BACKLOG] = _for_backlog(load, replica, lengths, stakes)
+        enough = max(enough, rate / (stakes.spare_use(rate, error) * capacity.per_second))
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
-    use = needed_use(load.startup_seconds) if need is Need.ARRIVALS else 1.0
+    use = part if need is Need.ARRIVALS else 1.0
     return Wish(replicas, need, max(replicas, _whole(enough + load.lost)), capacity, rate, use)
 
 
@@ -188,14 +192,20 @@ def _kv_in_use(load: DeploymentLoad) -> float:
     return traffic.used_tokens + (0.0 if traffic.lengths is None else waiting * traffic.lengths.in_cache)
 
 
-def _for_backlog(load: DeploymentLoad, replica: ReplicaModel, lengths: Lengths) -> int:
-    """Return the replicas that serve the arrivals and the backlog in time, as fast as they can."""
+def _for_backlog(load: DeploymentLoad, replica: ReplicaModel, lengths: Lengths, stakes: Stakes) -> int:
+    """Return the replicas that are worth their price for the arrivals and the backlog; 0 if none is left.
+
+    What is ordered now serves after a start-up. Until then, the replicas that serve and those that start already have
+    served some of the backlog, and clients have left that lost patience.
+    """
     backlog = load.traffic.waiting - NORMAL_QUEUE * load.replicas
     if backlog <= 0:
         return 0
-    most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths)
-    wanted = load.traffic.arrivals.per_second + backlog / load.backlog_seconds
-    return _whole(wanted / most.per_second + load.lost)
+    most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths).per_second
+    rate, startup, serving = load.traffic.arrivals.per_second, load.startup_seconds, load.replicas + load.apart
+    served = most * ((serving - load.lost) * startup + sum(max(0.0, startup - seconds) for seconds in load.starting))
+    left = min(backlog + rate * startup - served, rate * PATIENCE_SECONDS)
+    return math.ceil(stakes.behind(left, rate, most) + load.lost) if left > 0 else 0
 
 
 def _whole(replicas: float) -> int:

@@ -14,7 +14,8 @@ from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place, Tenant, pool_name, serving
 from plimsoll.placement.options.feasibility import avoidable_price
 from plimsoll.placement.transition.hypothesis import Market
-from plimsoll.rebalance.law.capacity import ReplicaCapacity, ReplicaModel, capacity_of, model_of, spare_use
+from plimsoll.rebalance.law.capacity import ReplicaCapacity, ReplicaModel, capacity_of, model_of
+from plimsoll.rebalance.law.price import stakes_of
 from plimsoll.rebalance.law.wishes import TOLERANCE
 from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.memory import LoopMemory
@@ -63,7 +64,8 @@ class Site:
 
     def replicas(self, rate: float, *, learned: bool = True) -> int:
         """Return the replicas for so many requests a second, with room to spare."""
-        wanted = rate / (spare_use(self.startup_seconds) * self.capacity(learned=learned).per_second)
+        capacity = self.capacity(learned=learned)
+        wanted = rate / (stakes_of(self.model, capacity, self.startup_seconds).spare_use(rate) * capacity.per_second)
         return max(1, math.ceil(wanted * (1 - TOLERANCE)))
 
     def bill(self, replicas: int) -> Decimal | None:

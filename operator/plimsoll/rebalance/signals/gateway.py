@@ -68,6 +68,7 @@ def with_queue(traffic: Traffic, queue: GatewayQueue) -> Traffic:
         waiting=traffic.waiting + queue.waiting,
         at_gateway=queue.waiting,
         steady=_with_arrivals(traffic.steady, queue, traffic.end),
+        middle=_with_arrivals(traffic.middle, queue, traffic.end),
         recent=recent,
         latest=recent,
     )

@@ -37,7 +37,7 @@ OUTPUT_WORK = 4.0
 compare traffic of different lengths."""
 
 SIGNIFICANT = 3.0
-"""The recent rate counts if it differs from the steady one by more than so many standard deviations of chance."""
+"""A newer rate counts if it differs from that of a longer time by more than so many standard deviations of chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,7 @@ class Traffic:
     Attributes:
         pods: how many pods these are.
         steady: requests that came, over the window.
+        middle: the same over half of the window.
         recent: the same over the last scrapes.
         latest: the same over half of that time: about one scrape.
         lengths: of the requests; None before one has got a token.
@@ -153,6 +154,7 @@ class Traffic:
 
     pods: int
     steady: Rate
+    middle: Rate
     recent: Rate
     latest: Rate
     lengths: Lengths | None
@@ -195,13 +197,13 @@ class Traffic:
 
     @property
     def arrivals(self) -> Rate:
-        """The newest rate that differs from the steady one by more than chance, else the steady one."""
-        newer = (self.latest, self.recent)
-        return next((rate for rate in newer if _is_news(rate, self.steady)), self.steady)
+        """The rate of the longest time from which no shorter one differs by more than chance (Lepski, 1991)."""
+        rates = sorted((self.steady, self.middle, self.recent, self.latest), key=lambda each: -each.seconds)
+        return next(rate for index, rate in enumerate(rates) if not any(_is_news(e, rate) for e in rates[index + 1 :]))
 
 
-def _is_news(newer: Rate, steady: Rate) -> bool:
-    return abs(newer.per_second - steady.per_second) > SIGNIFICANT * steady.error_within(newer.seconds)
+def _is_news(newer: Rate, longer: Rate) -> bool:
+    return abs(newer.per_second - longer.per_second) > SIGNIFICANT * longer.error_within(newer.seconds)
 
 
 def traffic_of(
@@ -243,6 +245,7 @@ def traffic_of(
     alone = Traffic(
         pods=len(found),
         steady=_arrivals(found, begin, end, recent_seconds, lengths),
+        middle=_arrivals(found, min(lately, (begin + end) / 2), end, recent_seconds, lengths),
         recent=recent,
         latest=_latest(found, recent, end, recent_seconds, lengths),
         lengths=lengths,

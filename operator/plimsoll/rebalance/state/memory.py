@@ -39,7 +39,8 @@ LEAST_LOOKS = 20
 always has so many looks. A need is then forgotten by at most that much later than it was there."""
 
 STUCK_STARTUPS = 1.5
-"""A replica is stuck if it has started for longer than the longest start-up seen, times this factor."""
+"""A replica is stuck if it has started for longer than the longest start-up seen, times this factor. If none was seen,
+that is so only of one that failed: see :attr:`plimsoll.rebalance.state.situation.Situation.stuck`."""
 
 LEAST_STUCK_SECONDS = 60.0
 """No replica is stuck sooner: if the image is on one node already, another node may take this long to pull it."""

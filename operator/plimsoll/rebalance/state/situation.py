@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from plimsoll.domain.public_words import Numbers
+from plimsoll.placement.demands.clocks import LEAST_SECONDS
 from plimsoll.placement.options.engine_limits import OtherStep
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.signals.load import LoadSummary
@@ -86,6 +87,8 @@ class PlacementState(Engines):
         kv_capacity_tokens: the predicted KV cache of one replica. It is assumed for a replica that reports none.
         budget_bytes_per_gpu: the memory that one GPU of the placed type gives.
         starting_since: POSIX seconds since when each replica starts that does not serve yet.
+        failing_since: the same of those whose engine has failed or was started again.
+        first_start_seconds: how long a replica without a failure may start while no start-up was seen.
         settled_since: POSIX seconds since when the newest of the ready replicas serves; None: unknown.
         startup_seconds: the longest start-up of a pod that serves; None: unknown.
         new_replicas: those of ``replicas`` that the plan has just placed or has no place for.
@@ -101,6 +104,8 @@ class PlacementState(Engines):
     kv_capacity_tokens: int
     budget_bytes_per_gpu: int
     starting_since: tuple[float, ...] = ()
+    failing_since: tuple[float, ...] = ()
+    first_start_seconds: float = LEAST_SECONDS
     settled_since: float | None = None
     startup_seconds: float | None = None
     new_replicas: int = 0
@@ -136,9 +141,14 @@ class Situation:
 
     @property
     def stuck(self) -> int:
-        """Replicas that are no supply: they start for too long, or they serve and generate nothing."""
-        longest = self.memory.stuck_after_seconds
-        return self.stalled + sum(self.now - since > longest for since in self.placement.starting_since)
+        """Replicas that are no supply: they start for too long, or they serve and generate nothing.
+
+        How long a first start takes is not known: a replica whose engine has not failed has the time of a move for it.
+        """
+        usual, placement = self.memory.stuck_after_seconds, self.placement
+        longest = usual if self.memory.startup_seconds is not None else max(usual, placement.first_start_seconds)
+        failing = sum(usual < self.now - since <= longest for since in placement.failing_since)
+        return self.stalled + failing + sum(self.now - since > longest for since in placement.starting_since)
 
     @property
     def stalled(self) -> int:
