@@ -14,9 +14,11 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.reading.openings import scheduled_at
 from plimsoll.app.settings import Settings
 from plimsoll.decision.turns import policy_of
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import engine_of
+from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy, ScheduledMinimum
 from plimsoll.simulation.replay import Schedule
 from plimsoll.status.reading import read
@@ -73,6 +75,14 @@ def spec_policy(body: Body) -> tuple[RebalancePolicy, int]:
     """Return the bounds of a spec as they would be in Auto mode, and the replicas that it declares."""
     spec = parse_inference_deployment(body).spec
     return replace(policy_of(spec), mode=Mode.AUTO, idle_seconds=None), spec.fewest
+
+
+def place_of(body: Body) -> Place | None:
+    """Return the GPU type and split of a status; None if nothing is placed."""
+    placed = read(body.get("status") or {}).status.placement
+    if placed is None:
+        return None
+    return placed.gpu_type, Split(placed.tensor_parallel, placed.pipeline_parallel)
 
 
 def schedule_of(body: Body, begin: float) -> Schedule | None:
