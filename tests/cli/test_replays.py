@@ -113,8 +113,14 @@ def body_of(status: bool = True, **rebalancing: Any) -> dict[str, Any]:  # noqa:
     spec = {"model": {"name": MODEL}, "contextLength": 4096, "concurrency": 8, "replicas": 2}
     split = {"tensorParallel": 1, "pipelineParallel": 1, "gpusPerReplica": 1}
     engine = {
-        **{"maxModelLen": 4096, "maxNumSeqs": 8, "maxNumBatchedTokens": 2048, "gpuMemoryUtilizationPercent": 90},
-        **{"dtype": "bfloat16", "kvCacheDtype": "auto", "enforceEager": False, "version": "0.32.0"},
+        "maxModelLen": 4096,
+        "maxNumSeqs": 8,
+        "maxNumBatchedTokens": 2048,
+        "gpuMemoryUtilizationPercent": 90,
+        "dtype": "bfloat16",
+        "kvCacheDtype": "auto",
+        "enforceEager": False,
+        "version": "0.32.0",
     }
     placement = {"gpuType": "l40s-48gb", "nodeSelector": {"a": "b"}, "engine": engine, **split}
     body: dict[str, Any] = {

@@ -14,14 +14,14 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.reading.openings import scheduled_at
 from plimsoll.app.settings import Settings
 from plimsoll.decision.turns import policy_of
-from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy, ScheduledMinimum
 from plimsoll.simulation.replay import Schedule
-from plimsoll.status.reading import read
+from plimsoll.status.places import split_of
+from plimsoll.status.reading import record_of, whole_status
 
 Body = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def past_of(body: Body, url: str | None, seconds: float, progress: Callable[[flo
         seconds=seconds,
         progress=progress,
     )
-    learned = read(body.get("status") or {}).learned
+    learned = record_of(body).learned
     return PastOfDeployment(load, None if learned is None else learned.startup_seconds)
 
 
@@ -79,10 +79,8 @@ def spec_policy(body: Body) -> tuple[RebalancePolicy, int]:
 
 def place_of(body: Body) -> Place | None:
     """Return the GPU type and split of a status; None if nothing is placed."""
-    placed = read(body.get("status") or {}).status.placement
-    if placed is None:
-        return None
-    return placed.gpu_type, Split(placed.tensor_parallel, placed.pipeline_parallel)
+    placed = whole_status(record_of(body)).placement
+    return None if placed is None else (placed.gpu_type, split_of(placed))
 
 
 def schedule_of(body: Body, begin: float) -> Schedule | None:
