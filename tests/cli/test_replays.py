@@ -111,7 +111,18 @@ def test_another_span_is_refused(text: str) -> None:
 
 def body_of(status: bool = True, **rebalancing: Any) -> dict[str, Any]:  # noqa: FBT001, FBT002 - a test
     spec = {"model": {"name": MODEL}, "contextLength": 4096, "concurrency": 8, "replicas": 2}
-    placement = {"gpuType": "l40s-48gb", "tensorParallel": 1}
+    split = {"tensorParallel": 1, "pipelineParallel": 1, "gpusPerReplica": 1}
+    engine = {
+        "maxModelLen": 4096,
+        "maxNumSeqs": 8,
+        "maxNumBatchedTokens": 2048,
+        "gpuMemoryUtilizationPercent": 90,
+        "dtype": "bfloat16",
+        "kvCacheDtype": "auto",
+        "enforceEager": False,
+        "version": "0.32.0",
+    }
+    placement = {"gpuType": "l40s-48gb", "nodeSelector": {"a": "b"}, "engine": engine, **split}
     body: dict[str, Any] = {
         "apiVersion": "plimsoll.dev/v1alpha1",
         "kind": "InferenceDeployment",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from plimsoll.cli.cluster.teachers import Lessons, Teachers
     from plimsoll.cli.starts.written_commands import Written
     from plimsoll.domain.requests.serving import Request
+    from plimsoll.placement.demands.pools import Place
     from plimsoll.placement.solvers import Fleetwide, Overload
     from plimsoll.rebalance.state.policy import RebalancePolicy
     from plimsoll.simulation.replay import Schedule
@@ -120,6 +121,13 @@ def past_of(body: Body, url: str | None, seconds: float, progress: Callable[[flo
 def spec_policy(body: Body) -> tuple[RebalancePolicy, int]:
     """The bounds of a spec in Auto mode, and its replicas."""
     from plimsoll.cli.cluster.past import spec_policy as found
+
+    return found(body)
+
+
+def place_of(body: Body) -> Place | None:
+    """The GPU type and split that a status names; None if nothing is placed."""
+    from plimsoll.cli.cluster.past import place_of as found
 
     return found(body)
 

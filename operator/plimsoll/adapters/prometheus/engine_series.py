@@ -19,7 +19,7 @@ MOST_SERIES = 4096
 engine's, and nothing is known of its load."""
 
 MOST_BUCKETS = 128
-"""The most buckets of one histogram that are read: vLLM has 22 (``vllm/v1/metrics/loggers.py``)."""
+"""The most buckets of one histogram that are read: vLLM 0.32 has 23 and 20 (``vllm/v1/metrics/buckets.py``)."""
 
 BUCKET, BOUND = "_bucket", "le"
 """The ending of the series of a histogram's buckets, and their label with the upper bound (Prometheus' text format)."""

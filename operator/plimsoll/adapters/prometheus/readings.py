@@ -25,7 +25,7 @@ class Asked:
     """Pods of one object that are read together, and how far back, in seconds.
 
     ``pods`` holds the IP address of each pod by its name; empty if it has none yet. ``buckets``: the buckets of the
-    histograms of times are read, too. An engine has some 45 of them, twice as many series as all others.
+    histograms of times are read, too. vLLM has 43 of them, nearly twice as many series as all others.
     """
 
     namespace: str

@@ -17,9 +17,11 @@ from plimsoll.decision.turns import policy_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import engine_of
+from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy, ScheduledMinimum
 from plimsoll.simulation.replay import Schedule
-from plimsoll.status.reading import read
+from plimsoll.status.places import split_of
+from plimsoll.status.reading import record_of, whole_status
 
 Body = Mapping[str, Any]
 
@@ -65,7 +67,7 @@ def past_of(body: Body, url: str | None, seconds: float, progress: Callable[[flo
         seconds=seconds,
         progress=progress,
     )
-    learned = read(body.get("status") or {}).learned
+    learned = record_of(body).learned
     return PastOfDeployment(load, None if learned is None else learned.startup_seconds)
 
 
@@ -73,6 +75,12 @@ def spec_policy(body: Body) -> tuple[RebalancePolicy, int]:
     """Return the bounds of a spec as they would be in Auto mode, and the replicas that it declares."""
     spec = parse_inference_deployment(body).spec
     return replace(policy_of(spec), mode=Mode.AUTO, idle_seconds=None), spec.fewest
+
+
+def place_of(body: Body) -> Place | None:
+    """Return the GPU type and split of a status; None if nothing is placed."""
+    placed = whole_status(record_of(body)).placement
+    return None if placed is None else (placed.gpu_type, split_of(placed))
 
 
 def schedule_of(body: Body, begin: float) -> Schedule | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 
 from plimsoll import __version__
-from plimsoll.cli.later import manifest_question, schedule_of, spec_policy
+from plimsoll.cli.later import manifest_question, place_of, schedule_of, spec_policy
 from plimsoll.cli.listing import Listing, figure, name
 from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.types import answers
 from plimsoll.cli.reading.traces import read_trace
 from plimsoll.cli.screen import print_lines, print_listing
-from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.decisions.outcomes import Rejection
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
@@ -127,10 +127,10 @@ def _kind_of(body: Body) -> ReplicaKind:
     Raises:
         InvalidInput: nothing is placed, or it does not fit any more.
     """
-    placed = (body.get("status") or {}).get("placement")
-    if not isinstance(placed, Mapping):
+    placed = place_of(body)
+    if placed is None:
         raise InvalidInput("NAME", body["metadata"]["name"], "It is not placed, so nothing is known of its replicas.")
-    gpu, split = str(placed["gpuType"]), Split(int(placed["tensorParallel"]), int(placed.get("pipelineParallel") or 1))
+    gpu, split = placed
     request = manifest_question("", TypedOptions(gpus=(gpu,), split=split), dict(body)).request
     found = answers(request, (gpu,), split)[0]
     if isinstance(found, Rejection):
