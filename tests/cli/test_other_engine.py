@@ -114,7 +114,10 @@ def test_a_log_is_read_by_the_engine_that_wrote_it(run: Run) -> None:
 @pytest.mark.parametrize(
     ("named", "fix"),
     [
-        ("slide-rule:1.0", "Write a release, or an engine and its release: 0.32.0, vllm:0.32.0, abacus:1.0.0."),
+        (
+            "slide-rule:1.0",
+            "Write a release, or an engine and its release: 0.32.0, vllm:0.32.0, sglang:0.5.23, abacus:1.0.0.",
+        ),
         ("abacus", "Name the release of Abacus, e.g. abacus:1.0.0."),
         ("abacus:0.5", "Use 1.0.0 or newer"),
     ],

@@ -61,10 +61,20 @@ def test_nothing_is_adjusted_to_what_fits() -> None:
     wanted = started(gpu_memory_utilization_percent=99)
     usual = engine_settings(wanted, gpu(L4), Split(1))
     assert usual.gpu_memory_utilization_percent == 99
-    assert with_a_small_step(wanted, engine_settings(wanted, gpu(H100), Split(1))).max_num_batched_tokens == 8192
+    assert (
+        with_a_small_step(
+            wanted, gpu(H100), Split(1), engine_settings(wanted, gpu(H100), Split(1))
+        ).max_num_batched_tokens
+        == 8192
+    )
     planned = replace(wanted, engine=replace(wanted.engine, own_defaults=False))
     assert engine_settings(planned, gpu(L4), Split(1)).gpu_memory_utilization_percent < 99
-    assert with_a_small_step(planned, engine_settings(planned, gpu(H100), Split(1))).max_num_batched_tokens == 2048
+    assert (
+        with_a_small_step(
+            planned, gpu(H100), Split(1), engine_settings(planned, gpu(H100), Split(1))
+        ).max_num_batched_tokens
+        == 2048
+    )
 
 
 def test_a_share_that_cannot_hold_the_weights_is_known_at_once() -> None:

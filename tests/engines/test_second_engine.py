@@ -1,4 +1,4 @@
-"""A second engine plugs in by one row: it is placed, rendered, listened to and learned from, and vLLM goes on."""
+"""Another engine plugs in by one row: it is placed, rendered, listened to and learned from, and vLLM goes on."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_the_users_options_are_checked_by_the_engine_that_is_asked_for(
 
 
 def test_an_engine_that_there_is_not_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(InvalidInput, match="write one of vllm, abacus") as refused:
+    with pytest.raises(InvalidInput, match="write one of vllm, sglang, abacus") as refused:
         deployment(engine={"name": "slide-rule"})
     assert refused.value.field == "spec.engine.name"
 

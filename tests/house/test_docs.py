@@ -378,9 +378,9 @@ def statuses() -> str:
 
 
 def releases() -> str:
-    (name,) = ENGINES
+    usual, other = (each.title for each in ENGINES.values())
     span = f"{minor(OLDEST_VERSION)} to {minor(NEWEST_VERSION)}"
-    return f"{name} only. Its memory law is known from release {span}.".replace("vllm", "vLLM")
+    return f"{usual}, and {other} since {ENGINES['sglang'].oldest}. {usual}'s memory law is known from release {span}."
 
 
 def newer_release() -> str:

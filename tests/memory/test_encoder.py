@@ -174,7 +174,7 @@ class TestItemsThatAreNotCut:
         for card in ("a100-sxm-80gb", "l40s-48gb", "h100-sxm-80gb"):
             settings = engine_settings(wanted, gpu(card), Split(2))
             assert settings.max_num_batched_tokens >= 2496
-            assert with_a_small_step(wanted, settings).max_num_batched_tokens == 2496
+            assert with_a_small_step(wanted, gpu(card), Split(2), settings).max_num_batched_tokens == 2496
 
     def test_an_encoder_decoder_reads_its_sound_at_once(self) -> None:
         whisper = read_model_facts(

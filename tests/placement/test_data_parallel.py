@@ -484,7 +484,7 @@ def test_the_small_step_has_a_token_for_each_sequence_of_an_engine() -> None:
     for requests, tokens in ((8, 2048), (8 * 3000, 3001)):
         wanted, law = request(SMALL_LATENT, context=8192, concurrency=requests), engine_of("vllm")
         usual = law.settings(wanted, gpu(CARD), SIDE_BY_SIDE)
-        assert law.lean_settings(wanted, usual).max_num_batched_tokens == tokens
+        assert law.lean_settings(wanted, gpu(CARD), SIDE_BY_SIDE, usual).max_num_batched_tokens == tokens
 
 
 def test_the_plan_takes_stages_before_engines_side_by_side_at_the_same_price() -> None:

@@ -17,7 +17,7 @@ from tests.support.pooling import bge_m3, qwen3_embedding
 
 def settings(model: ModelFacts, context: int = 8192) -> EngineSettings:
     wanted = replace(request(context=context, concurrency=16), model=model, precision=Precision.BF16)
-    return with_a_small_step(wanted, engine_settings(wanted, gpu(L4), Split(1)))
+    return with_a_small_step(wanted, gpu(L4), Split(1), engine_settings(wanted, gpu(L4), Split(1)))
 
 
 @pytest.mark.parametrize(("context", "step"), [(8192, 8192), (512, 2048)])

@@ -48,7 +48,7 @@ def test_no_smaller_step_would_make_weights_fit_that_are_larger_than_the_budget(
             answer = size_on(wanted, kind, split)
             if not isinstance(answer, Sized) or answer.figures.weights_bytes <= answer.figures.budget_bytes:
                 continue
-            lean = with_a_small_step(wanted, engine_settings(wanted, kind, split))
+            lean = with_a_small_step(wanted, kind, split, engine_settings(wanted, kind, split))
             untried += lean != answer.settings
             assert estimate(wanted, kind, split, lean).fit is Fit.NO
     assert untried

@@ -56,6 +56,7 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "engine.imageVendor is about engine.image": (_engine(imageVendor="NVIDIA"),),
     "extraArgs holds a flag that the operator owns": (_engine(extraArgs=["--tensor-parallel-size=2"]),),
     "lora.maxRank must be a rank": (_engine(lora={"maxAdapters": 1, "maxRank": 24}),),
+    "lora is not for SGLang": (_engine(name="sglang", lora={"maxAdapters": 1, "maxRank": 16}),),
     "takes neither images nor videos": (_engine(multimodal={"imagesPerPrompt": 0, "videosPerPrompt": 0}),),
     "need speculation.draftModel": (_engine(speculation={"method": "Draft", "tokens": 3}),),
     "is for the methods Eagle and Draft": (

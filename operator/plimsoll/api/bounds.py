@@ -32,6 +32,9 @@ EXPECTED_SIZING = "Expected"
 """The word of ``spec.sizing`` for mean lengths."""
 
 
+_USUAL_RELEASES = {DEFAULT_ENGINE: DEFAULT_ENGINE_VERSION, "sglang": "0.5.23"}
+
+
 def usual_release(engine: str) -> str | None:
     """Return the release of an engine that counts if nobody names one; None if there is none."""
-    return DEFAULT_ENGINE_VERSION if engine == DEFAULT_ENGINE else None
+    return _USUAL_RELEASES.get(engine)

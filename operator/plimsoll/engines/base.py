@@ -42,6 +42,8 @@ class Feature(StrEnum):
     KV_SCALES = "KvScalesByTokenAndHead"
     KV_INT4 = "KvInt4"
     KV_TURBOQUANT = "KvTurboQuant"
+    NGRAM = "Ngram"
+    EAGLE = "Eagle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class Engine:
         metrics: the names under which it reports its load.
         owned_flags: the flags that the operator sets itself, and that a user may not pass.
         reserved_environment: variables that the engine or the operator uses itself; a user's value would break the pod.
-        lora_ranks: the largest ranks of LoRA adapters that it accepts.
+        lora_ranks: the largest ranks of LoRA adapters that it accepts; empty if it gets none.
         since: the first release of each feature; a feature that no release has is left out.
         copies_encoder_since: the first release that can copy the tower of a model class to every rank.
         adapters_refusal: why a model gets no LoRA adapters; None where it does.
@@ -201,7 +203,7 @@ class Engine:
     loaded: Callable[[ModelFacts, EngineChoice], ModelFacts]
     missing_capability: Callable[[Request, GpuType], Numbers]
     settings: Callable[[Request, GpuType, Split], EngineSettings]
-    lean_settings: Callable[[Request, EngineSettings], EngineSettings]
+    lean_settings: Callable[[Request, GpuType, Split, EngineSettings], EngineSettings]
     estimate: Callable[[Request, GpuType, Split, EngineSettings], MemoryEstimate]
     full_length_tokens: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate, int], int]
     cache_bytes: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate, int], tuple[int, int]]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.engines.base import Engine
+from plimsoll.engines.sglang.engine import SGLANG
 from plimsoll.engines.vllm.engine import VLLM
 
-ENGINES: dict[str, Engine] = {VLLM.name: VLLM}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (VLLM, SGLANG)}
 """One row for each engine."""
 
 

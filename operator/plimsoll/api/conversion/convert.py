@@ -357,6 +357,8 @@ def _check_engine(spec: EngineSpec, engine: Engine) -> None:
     if streaming is not None:
         check_feature(spec, Feature.WEIGHT_STREAMING, "spec.engine.weightStreaming", spec.version)
     check_media(spec)
+    if spec.lora is not None and not engine.lora_ranks:
+        raise InvalidInput("spec.engine.lora", spec.lora.max_adapters, f"{engine.title} gets no adapters; remove it.")
     if spec.lora is not None and spec.lora.max_rank not in engine.lora_ranks:
         ranks = ", ".join(str(rank) for rank in engine.lora_ranks)
         raise InvalidInput("spec.engine.lora.maxRank", spec.lora.max_rank, f"Write one of {ranks}.")

@@ -15,7 +15,12 @@ DRAFT_FIELD = f"{FIELD}.draftModel"
 
 _WITH_DRAFT = (SpeculationMethod.EAGLE, SpeculationMethod.DRAFT)
 
-_FEATURES = {SpeculationMethod.MTP: Feature.MTP, SpeculationMethod.DRAFT: Feature.DRAFT_MODEL}
+_FEATURES = {
+    SpeculationMethod.NGRAM: Feature.NGRAM,
+    SpeculationMethod.MTP: Feature.MTP,
+    SpeculationMethod.EAGLE: Feature.EAGLE,
+    SpeculationMethod.DRAFT: Feature.DRAFT_MODEL,
+}
 
 
 def draft_model(spec: InferenceDeploymentSpec) -> ModelSpec | None:
@@ -47,8 +52,7 @@ def check_speculation(engine: EngineSpec) -> None:
         raise InvalidInput(f"{FIELD}.method", method.value, "Name the head or the small model in draftModel.")
     if method not in _WITH_DRAFT and draft is not None:
         raise InvalidInput(f"{DRAFT_FIELD}.name", draft.name, f"Remove draftModel: method {method.value} needs none.")
-    if method in _FEATURES:
-        check_feature(engine, _FEATURES[method], f"{FIELD}.method", method.value)
+    check_feature(engine, _FEATURES[method], f"{FIELD}.method", method.value)
 
 
 def speculation_of(method: SpeculationMethod, tokens: int, model: ModelFacts, draft: ModelFacts | None) -> Speculation:

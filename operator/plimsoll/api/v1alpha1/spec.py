@@ -317,13 +317,25 @@ def _owned_flags_rule(engine: Engine) -> JsonDict:
         f"{_is_other(engine)} || !has(self.extraArgs) || "
         f"self.extraArgs.all(a, !a.matches(r'(?i)^-+({spellings})(=|$)'))",
         "extraArgs holds a flag that the operator owns (model, lengths, parallelism, memory, precision, adapters, "
-        "speculation, host, port): use the field of the spec instead, e.g. contextLength for --max-model-len, "
-        "overrides.tensorParallel for -tp",
+        f"speculation, host, port): use the field of the spec instead{_example(engine)}",
         field=".extraArgs",
     )
 
 
+def _example(engine: Engine) -> str:
+    """Return an example of an owned flag of the usual engine, and the name of another engine."""
+    if engine.name != DEFAULT_ENGINE:
+        return f" ({engine.title})"
+    return ", e.g. contextLength for --max-model-len, overrides.tensorParallel for -tp"
+
+
 def _lora_rule(engine: Engine) -> JsonDict:
+    if not engine.lora_ranks:
+        return rule(
+            f"{_is_other(engine)} || !has(self.lora)",
+            f"lora is not for {engine.title}, whose adapters have no memory law: remove it",
+            field=".lora",
+        )
     *most, last = (str(rank) for rank in engine.lora_ranks)
     return rule(
         f"{_is_other(engine)} || !has(self.lora) || self.lora.maxRank in {list(engine.lora_ranks)}",

@@ -15,7 +15,7 @@ from plimsoll.cli.answers.steps import working_document
 from plimsoll.cli.changes.remedies import RemedyAnswer, all_remedies, first_remedy
 from plimsoll.cli.split_words import split_document
 from plimsoll.domain.decisions.observations import Correction
-from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection
+from plimsoll.domain.decisions.outcomes import EngineSettings, Fit, MemoryEstimate, Rejection
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.sizing import Sized
@@ -67,10 +67,16 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
             "maxNumSeqs": answer.settings.limits.sequences,
             "maxNumBatchedTokens": answer.settings.limits.step_tokens,
             "gpuMemoryUtilizationPercent": answer.settings.gpu_memory_utilization_percent,
+            **_static(answer.settings),
             "version": str(request.engine.version),
         },
         "warnings": list(warnings_of(request, answer)),
     }
+
+
+def _static(settings: EngineSettings) -> dict[str, Any]:
+    """Return the share of the memory that is free before the weights, of an engine that counts from there."""
+    return {} if settings.static is None else {"memFractionStatic": settings.static.thousandths / 1000}
 
 
 def _remedies(answer: AnsweredQuestion, row: AnswerRow) -> Iterable[RemedyAnswer]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import EngineSettings, Split
-from plimsoll.domain.engines.engine_choice import StaticShare
+from plimsoll.domain.engines.engine_choice import EngineVersion, StaticShare
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.requests.serving import Request
@@ -25,7 +25,6 @@ GiB on since 0.5.11 and 16,384 from 160 GiB on. What is kept free for steps grow
 _DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
 KV_DTYPES = {
     KvPrecision.BF16: "bfloat16",
-    KvPrecision.FP16: "float16",
     KvPrecision.FP8: "fp8_e4m3",
     KvPrecision.NVFP4: "nvfp4",
 }
@@ -65,7 +64,9 @@ def with_share(request: Request, gpu: GpuType, split: Split, settings: EngineSet
         free - outside(request, gpu, split, settings).total_bytes,
     )
     thousandths = max(1, min(999, 1000 * most // free))
-    return replace(settings, static=_static(request, split, settings, thousandths))
+    of_card = 100 * free * thousandths // (1000 * gpu.usable_bytes)
+    static = _static(request, split, settings, thousandths)
+    return replace(settings, gpu_memory_utilization_percent=of_card, static=static)
 
 
 def with_a_small_step(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> EngineSettings:
@@ -111,6 +112,21 @@ def _static(request: Request, split: Split, settings: EngineSettings, thousandth
     return StaticShare(thousandths, ratio, slots)
 
 
+def cache_refusal(model: ModelFacts, precision: Precision, kv_precision: KvPrecision, _: EngineVersion) -> str | None:
+    """Return why the engine has no such cache for a model, and what to write; None where it has.
+
+    ``--kv-cache-dtype`` has no word for float16: only a model in float16 gets it, by itself.
+    """
+    if kv_precision in KV_DTYPES or _automatic(model, _dtype(model, precision)) is kv_precision:
+        return None
+    return f"SGLang has no {kv_precision} cache for this model: write auto."
+
+
+def _automatic(model: ModelFacts, dtype: Precision) -> KvPrecision:
+    """Return the type of the cache where nobody names one."""
+    return model.checkpoint.kv_precision or (KvPrecision.FP16 if dtype is Precision.FP16 else KvPrecision.BF16)
+
+
 def _step(gpu: GpuType) -> int:
     return next((tokens for gib, tokens in _STEPS if gpu.total_bytes < gib * GIB), _LARGE_STEP)
 
@@ -128,6 +144,4 @@ def _quantization(model: ModelFacts, precision: Precision) -> str | None:
 
 def _kv_cache_dtype(model: ModelFacts, precision: KvPrecision, dtype: Precision) -> str:
     """Return ``auto`` where the engine would choose the same type."""
-    usual = KvPrecision.FP16 if dtype is Precision.FP16 else KvPrecision.BF16
-    automatic = model.checkpoint.kv_precision or usual
-    return "auto" if precision is automatic else KV_DTYPES[precision]
+    return "auto" if precision is _automatic(model, dtype) else KV_DTYPES[precision]

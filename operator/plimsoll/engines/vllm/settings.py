@@ -180,7 +180,7 @@ def most_sequences(request: Request, gpu: GpuType) -> int:
     return min(usual, largest_capture(request.model, gpu) // (1 + draft_tokens(request)))
 
 
-def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSettings:
+def with_a_small_step(request: Request, _: GpuType, __: Split, settings: EngineSettings) -> EngineSettings:
     """Return the same settings with the step of a small card, unless the user fixed the step.
 
     A large card has a larger step by default. The activations of that step can be the reason why a model does not fit.

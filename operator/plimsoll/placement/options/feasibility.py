@@ -217,7 +217,7 @@ def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings
     figures = engine.estimate(request, gpu, split, usual)
     if figures.fit_by_figures is Fit.SURE or figures.weights_bytes > figures.budget_bytes:
         return usual, figures
-    lean = engine.lean_settings(request, usual)
+    lean = engine.lean_settings(request, gpu, split, usual)
     return (usual, figures) if lean is usual or lean == usual else (lean, engine.estimate(request, gpu, split, lean))
 
 

@@ -13,7 +13,6 @@ from plimsoll.domain.decisions.outcomes import EngineSettings, Split
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, KIB, MIB
-from plimsoll.engines.sglang.memory.weights import late_draft_bytes
 
 _BASE_BYTES = 512 * MIB
 _STEP_TOKEN_BYTES = MIB * 3 // 2
@@ -42,7 +41,6 @@ class Outside(NamedTuple):
     steps: int
     graphs: int
     requests: int
-    draft: int
 
     @property
     def total_bytes(self) -> int:
@@ -67,7 +65,6 @@ def outside(request: Request, gpu: GpuType, split: Split, settings: EngineSettin
         steps=steps + _RANK_BYTES * split.tensor_parallel,
         graphs=0 if settings.enforce_eager else _graphs(request.model, gpu, settings.max_num_seqs),
         requests=request_table_bytes(settings.max_num_seqs, settings.max_model_len),
-        draft=late_draft_bytes(request, split),
     )
 
 

@@ -20,8 +20,7 @@ from plimsoll.domain.models.precision import WIDE, KvPrecision, Precision
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import ceil_div
 from plimsoll.memory.cache_bytes import PER_TOKEN_CACHES, RankFormat, state_bytes, token_bytes
-from plimsoll.memory.draft import draft_caches, draft_tokens
-from plimsoll.memory.stages import CountedCaches, stage_caches
+from plimsoll.memory.stages import stage_caches
 from plimsoll.memory.weights import weight_format
 
 HYBRID_CLASSES = frozenset(
@@ -30,12 +29,23 @@ HYBRID_CLASSES = frozenset(
         "Gemma4ForConditionalGeneration",
         "Gemma4UnifiedForConditionalGeneration",
         "GptOssForCausalLM",
+        "GraniteMoeSWAForCausalLM",
+        "GraniteSWAForCausalLM",
+        "InklingForConditionalGeneration",
+        "IQuestQ1ForCausalLM",
+        "LagunaForCausalLM",
         "Llama4ForConditionalGeneration",
+        "MellumForCausalLM",
         "MiMoV2FlashForCausalLM",
+        "MiMoV2ForCausalLM",
+        "MuseGlimmerForCausalLM",
+        "MuseGlimmerForConditionalGeneration",
         "Step3p5ForCausalLM",
+        "Step3p7ForConditionalGeneration",
     )
 )
-"""Classes whose layers with a window, or a chunk, have a pool of their own (``is_hybrid_swa_model``)."""
+"""Classes whose layers with a window, or a chunk, have a pool of their own. Source: ``is_hybrid_swa_model`` of
+``configs/model_config.py``, 0.5.23, but for drafts and for classes without a memory law here."""
 
 USUAL_WINDOW_THOUSANDTHS = 800
 """``--swa-full-tokens-ratio``: Gemma 4 12B on two RTX 3090 logged 102,094 tokens with it, and 565,446 with 0.0625."""
@@ -130,8 +140,7 @@ def cells_of(request: Request, split: Split) -> Cells:
     Raises:
         UnsupportedModel: no law covers a cache of the model, or its format.
     """
-    draft = draft_caches(request)
-    return _cells(request.model, request.precision, request.kv_precision, split, draft, draft_tokens(request))
+    return _cells(request.model, request.precision, request.kv_precision, split)
 
 
 @lru_cache(maxsize=4096)
@@ -140,19 +149,17 @@ def _cells(
     precision: Precision,
     kv_precision: KvPrecision,
     split: Split,
-    draft: CountedCaches,
-    drafted: int,
 ) -> Cells:
     if kv_precision not in FORMATS:
         raise UnsupportedModel(model.name, f"the {kv_precision} KV cache in SGLang")
     width = 4 if weight_format(model, precision).dtype is Precision.FP32 else 2
-    rank = RankFormat(kv_precision, width, split.tensor_parallel, drafted, model.name)
+    rank = RankFormat(kv_precision, width, split.tensor_parallel, 0, model.name)
     caches = stage_caches(model, 0, split.pipeline_parallel)
     windows = [cache for cache, _ in caches if isinstance(cache, AttentionCache) and has_own_pool(model, cache)]
     _refuse_others(model, (cache for cache, _ in caches))
     full = sum(
         count * token_bytes(cache, rank)
-        for cache, count in (*caches, *draft)
+        for cache, count in caches
         if isinstance(cache, PER_TOKEN_CACHES) and cache not in windows
     )
     return Cells(

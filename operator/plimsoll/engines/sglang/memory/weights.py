@@ -12,7 +12,6 @@ from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.memory.blocks import block_ends_bytes
-from plimsoll.memory.draft import draft_weights
 from plimsoll.memory.weight_lines import weight_lines
 from plimsoll.memory.weights import stage_weights
 
@@ -21,11 +20,9 @@ LOADING_BYTES = 50 * MIB
 meanwhile. Llama 3.1 8B, Qwen3-32B, Qwen3-0.6B, Qwen2.5-0.5B and Qwen2-7B logged 0.03 to 0.11 GiB more than their
 tensors with the ends of their blocks; the middle is 0.05."""
 
-DRAFT_INSIDE_SINCE = EngineVersion(0, 5, 14)
-"""Before, a draft was loaded after the pools were made, so outside the share (0.5.13 and 0.5.14 read)."""
-
 COLLECTS_SINCE = EngineVersion(0, 5, 19)
-"""Before, what loading leaves to the garbage collector could still count as weights (#36583)."""
+"""Before, what loading leaves to the garbage collector could still count as weights (#36583;
+``_profile_available_bytes`` collects it first)."""
 
 _REPACKED = frozenset({Precision.AWQ, Precision.GPTQ})
 """Formats that loading packs anew for its kernels."""
@@ -44,13 +41,8 @@ _ERROR_BYTES = int(0.10 * GIB)
 
 
 def weights_term(request: Request, split: Split) -> Term:
-    """Return the weights with the allocator's part, and those of a draft where the release loads it first."""
+    """Return the weights with what the allocator and the kernels add to them."""
     return Term(WEIGHTS, sum(line.size_bytes or 0 for line in _parts(request, split)), _derivation, (request, split))
-
-
-def late_draft_bytes(request: Request, split: Split) -> int:
-    """Return the bytes of a draft that is loaded outside the share; 0 in releases that load it before the pools."""
-    return 0 if request.engine.version >= DRAFT_INSIDE_SINCE else draft_weights(request, split)
 
 
 def weights_error(request: Request, weights_bytes: int) -> tuple[int, int]:
@@ -82,6 +74,3 @@ def _parts(request: Request, split: Split) -> Iterator[Line]:
     if ends:
         yield Line("ends of blocks", "PyTorch rounds large tensors up to 2 MiB", ends)
     yield Line("loading", "segments that are not full, and kernels", LOADING_BYTES)
-    draft = draft_weights(request, split) - late_draft_bytes(request, split)
-    if draft:
-        yield Line("draft", "loaded in addition for speculative decoding", draft)

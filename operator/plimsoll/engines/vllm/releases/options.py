@@ -25,6 +25,8 @@ SINCE = {
     Feature.KV_SCALES: EngineVersion(0, 20),
     Feature.KV_INT4: EngineVersion(0, 25),
     Feature.KV_TURBOQUANT: EngineVersion(0, 24),
+    Feature.NGRAM: EngineVersion(0, 8),
+    Feature.EAGLE: EngineVersion(0, 8),
 }
 """``--offload-group-size``: #29941, in the documentation of 0.17.1. ``--language-model-only``: 0.17. JSON in
 ``--limit-mm-per-prompt``: 0.9. One method name for the prediction layers of every model: #25232. ``--runner``: read in
