@@ -11,15 +11,17 @@ import yaml
 
 from plimsoll.api.conversion.convert import check_without_model, to_request
 from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.failures import read_failure
 from plimsoll.engines.flags import owned_flag
-from plimsoll.engines.registry import ENGINES
+from plimsoll.engines.registry import ENGINES, engine_of
 from plimsoll.engines.sglang.engine import SGLANG
 from plimsoll.engines.sglang.metrics import METRICS
+from plimsoll.placement.options.speed import speed_of
 from tests.api.manifests import deployment
-from tests.support.planning import LLAMA_8B, model
+from tests.support.planning import LLAMA_8B, gpu, model
 
 OPTIONS: list[str] = json.loads((Path(__file__).parent / "data" / "sglang_options.json").read_text())["options"]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "14-sglang" / "expected" / "objects.yaml"
@@ -155,3 +157,15 @@ def test_the_engines_metrics_are_its_own() -> None:
 
 def test_images_are_known_by_release() -> None:
     assert SGLANG.image(Vendor.NVIDIA, "0.5.20") == "lmsysorg/sglang:v0.5.20"
+
+
+def test_no_predicted_time_is_called_validated_before_rows_of_this_engine_are_behind_it() -> None:
+    asked = to_request(deployment(engine=OWN), model(LLAMA_8B))
+    card, split = gpu("h100-sxm-80gb"), Split(1)
+    found = speed_of(asked, card, split, SGLANG.settings(asked, card, split))
+    assert found is not None
+    assert not found.validated
+    usual = to_request(deployment(), model(LLAMA_8B))
+    same = speed_of(usual, card, split, engine_of("vllm").settings(usual, card, split))
+    assert same is not None
+    assert same.validated

@@ -186,6 +186,8 @@ class Engine:
         start_logs: how its start-up log is read; None where nothing is known of it.
         start_commands: how a command line that starts it is read; None where nothing is known of it.
         default_utilization: the share of the GPU that a release uses where nobody names one. The default is 0.9.
+        has_measured_speed: whether measured rows of this engine are behind the constants of speed. Without them no
+            predicted time is called validated.
     """
 
     name: str
@@ -229,3 +231,4 @@ class Engine:
     start_logs: StartLogReader | None = None
     start_commands: StartCommandReader | None = None
     default_utilization: Callable[[EngineVersion], float] = lambda _: 0.9
+    has_measured_speed: bool = True

@@ -37,6 +37,7 @@ _LINE = f"{NEWEST_READ.major}.{NEWEST_READ.minor}"
 SGLANG = Engine(
     name="sglang",
     title="SGLang",
+    has_measured_speed=False,
     oldest=OLDEST,
     metrics=METRICS,
     owned_flags=OWNED_FLAGS,

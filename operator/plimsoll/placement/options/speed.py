@@ -46,7 +46,7 @@ def speed_of(
 
     ``running`` requests at the same time replace the declared number. A measured speed of such engines is in it.
     """
-    load = load_of(request)
+    load, engine = load_of(request), engine_of(request.engine.name)
     try:
         found = performance(
             request.model,
@@ -62,6 +62,7 @@ def speed_of(
         )
     except (PlimsollError, ValueError):
         return None
+    found = replace(found, validated=found.validated and engine.has_measured_speed)
     measured = request.measured_speed(gpu.name, split) if request.speeds else 1
     return found if measured == 1 else found.corrected(measured)
 
