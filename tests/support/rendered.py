@@ -109,7 +109,7 @@ _MANY_LATENTS: Final[Mapping[str, Any]] = {
 
 @cache
 def planned_examples() -> dict[str, Planned]:
-    """Every example of the default engine, and every variant, planned on the fleet and at the prices of the examples."""
+    """Every example of the default engine and every variant, planned on the fleet and at the prices of the examples."""
     fleet = fleet_file(str(EXAMPLES / "fleet.yaml"), prices_from(str(EXAMPLES / "prices.yaml"))).fleet
     elsewhere = fleet_of(gpu_node("b200-0", "H100-80GB-HBM3", 8, labels=_B200))
     planned = {}
