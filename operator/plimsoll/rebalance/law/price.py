@@ -37,6 +37,10 @@ MOST_CHANCE: Final = 0.5
 """The bounds of the chance of too few replicas. With the most, the replicas carry the arrivals as they are. Of rarer
 things than the least, a normal distribution says nothing."""
 
+MOST_TAKEN_BACK: Final = 0.16
+"""The most chance that a removal is taken back. What is added again has to start and fill its cache anew, and an hour with
+two of these removes nothing any more (``reversalsPerHour``). A choice of this project: one removal of six."""
+
 WORTH: Final[Mapping[Objective, float]] = {
     Objective.INTERACTIVE: 25.0,
     Objective.BALANCED: 10.0,
@@ -84,7 +88,8 @@ class Stakes:
 
     def spare_use(self, rate: float, counted_error: float = 0.0) -> float:
         """Return the part up to which a replica is superfluous: for so long that another one is not added again."""
-        return _use(self.chance(rate), _error(counted_error, self.startup_seconds + self.stay_seconds))
+        chance = min(MOST_TAKEN_BACK, self.chance(rate))
+        return _use(chance, _error(counted_error, self.startup_seconds + self.stay_seconds))
 
     def behind(self, backlog: float, rate: float, most: float) -> float:
         """Return the replicas, in parts, that are worth their price for a backlog.
