@@ -80,10 +80,6 @@ class StepTimes:
         self.request_seconds = costs.request_seconds
         """The seconds of a request outside its steps."""
 
-    def request(self, request: SimulatedRequest) -> float:
-        """Return the seconds of a request outside its steps, with those of its prompt's text."""
-        return self._costs.request(request.arrival.prompt_tokens)
-
     def times(self, factor: float) -> StepTimes:
         """Return times of steps that are so many times as long. What is computed is shared."""
         found = copy(self)
@@ -367,13 +363,13 @@ class SimulatedEngine:
         self._is_warm = True
         request.generated += 1
         if request.first_token_at is None:
-            request.first_token_at = now + self._times.request(request)
+            request.first_token_at = now + self._times.request_seconds
             self.totals.count_first_token(request, request.first_token_at)
         elif request.preempted_at is not None:
             self.totals.count_later_tokens(1, now - request.preempted_at)
 
     def _finish(self, request: SimulatedRequest, now: float) -> None:
-        request.finished_at = now + self._times.request(request)
+        request.finished_at = now + self._times.request_seconds
         request.fate = Fate.SERVED
         self.totals.count_finished(request)
         self.load -= 1
