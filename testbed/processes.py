@@ -169,4 +169,9 @@ class Child:
             child.kill()
 
 
-atexit.register(Child.kill_all)
+@atexit.register
+def _end() -> None:
+    """End every child, and then what has forked some of them."""
+    Child.kill_all()
+    for server in _FORKS:
+        server.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plimsoll.api.v1alpha1.status import EstimateStatus
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Witness
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineVersion
@@ -11,6 +12,7 @@ from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.memory.calibration import corrections
 from plimsoll.status.learned_words import Source, correction_words, learned_sentence, sources_of
+from plimsoll.status.signs import expected_bytes
 
 KIND = EngineKind("org/m", Precision.BF16, KvPrecision.BF16, "l4-24gb", EngineVersion(0, 32), Split(2))
 MEASURED = Observation(KIND, Witness.METRICS, 10 * GIB, 8 * GIB)
@@ -59,3 +61,16 @@ def test_many_sources_are_counted() -> None:
     assert "Learned on l4-24gb x 2 from 7 engines (ns/0, ns/1, ns/2, ns/3 and 3 more)" in said
     few = learned_sentence(correction, [f"ns/{number}" for number in range(4)])
     assert "(ns/0, ns/1, ns/2, ns/3)" in few, "nobody is left to count"
+
+
+def test_the_need_is_the_sum_of_all_terms_with_adapters_and_what_was_learned() -> None:
+    terms = EstimateStatus.model_construct(
+        weights_bytes=100_000,
+        kv_cache_bytes=20_000,
+        activations_bytes=3_000,
+        cuda_graphs_bytes=400,
+        overhead_bytes=50,
+        adapters_bytes=6,
+        learned_bytes=-1_000_000,
+    )
+    assert expected_bytes(terms) == 123_456 - 1_000_000
