@@ -132,15 +132,6 @@ def test_a_queue_as_usual_is_no_backlog() -> None:
     assert wish_of(load(waiting, waiting), MODEL).need is not Need.BACKLOG
 
 
-def test_the_first_request_beyond_a_usual_queue_is_a_backlog() -> None:
-    usual, longer = ([replace(USUAL, waiting=waiting), replace(USUAL, waiting=2.0)] for waiting in (2.0, 3.0))
-    needs = [wish_of(load(*pods, backlog_seconds=0.01), MODEL).need for pods in (usual, longer)]
-    assert (needs[0] is Need.BACKLOG, needs[1]) == (False, Need.BACKLOG)
-
-
-# -- the cache ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("model", [MODEL, None], ids=["model", "no model"])
 def test_a_full_cache_needs_more_whatever_the_model_says(model: ReplicaModel | None) -> None:
     full = replace(USUAL, kv_usage=0.99)

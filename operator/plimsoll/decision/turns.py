@@ -398,7 +398,7 @@ def _carried_out(standing: Standing, decided: LoopResult, now: float, who: str =
         standing,
         target_replicas=replicas,
         memory=standing.memory.after_retune() if isinstance(decision, Retune) else standing.memory,
-        history=decided.recorded(now, replicas),
+        history=replace(decided, history=standing.history).recorded(now, replicas),
         last_change=f"{to_rfc3339(now)}: {sentence(decision)}{who}",
         replacement=_replacement(decision, now) or standing.replacement,
     )

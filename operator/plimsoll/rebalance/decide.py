@@ -205,7 +205,7 @@ class LoopResult:
     def recorded(self, now: float, replicas: int) -> ChangeHistory:
         """Return the history with the change of the decision, after which so many replicas are wanted."""
         change = self.decision
-        if not isinstance(change, AddReplica | RemoveReplica | Retune | Move):
+        if not isinstance(change, Change):
             return self.history
         mark = ChangeRecord(now, kind_of(change), change.reason.value, replicas)
         if isinstance(change, AddReplica):
