@@ -38,8 +38,8 @@ MOST_CHANCE: Final = 0.5
 things than the least, a normal distribution says nothing."""
 
 MOST_TAKEN_BACK: Final = 0.16
-"""The most chance that a removal is taken back. What is added again has to start and fill its cache anew, and an hour with
-two of these removes nothing any more (``reversalsPerHour``). A choice of this project: one removal of six."""
+"""The most chance that a removal is taken back. What is added again has to start and to fill its cache anew, and after
+two of these nothing is removed within the hour (``reversalsPerHour``). A choice of this project: one removal of six."""
 
 WORTH: Final[Mapping[Objective, float]] = {
     Objective.INTERACTIVE: 25.0,
