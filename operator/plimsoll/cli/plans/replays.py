@@ -15,6 +15,7 @@ from plimsoll.cli.later import manifest_question, place_of, schedule_of, spec_po
 from plimsoll.cli.listing import Listing, figure, name
 from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.types import answers
+from plimsoll.cli.reading.files import why
 from plimsoll.cli.reading.traces import read_trace
 from plimsoll.cli.screen import print_lines, print_listing
 from plimsoll.domain.decisions.outcomes import Rejection
@@ -63,11 +64,13 @@ def of_trace(path: str, run: SimulationRun) -> ReplayQuestion:
     """Return the replay of a file of requests.
 
     Raises:
-        InvalidInput: a line of the file is wrong, or it cannot be replayed.
+        InvalidInput: the file cannot be read, a line of it is wrong, or it cannot be replayed.
     """
     try:
         requests = read_trace(Path(path))
     except ValueError as error:
+        if isinstance(error.__cause__, OSError):
+            raise InvalidInput("--trace", path, f"It cannot be read: {why(error.__cause__)}.") from error
         fix = f"{str(error).removeprefix(path).lstrip(':, ')}. Correct the line, or remove it."
         raise InvalidInput("--trace", path, fix[:1].upper() + fix[1:]) from error
     kind = run.kind
