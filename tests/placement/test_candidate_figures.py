@@ -161,7 +161,7 @@ SCENES: dict[Reason, Callable[[], Scene]] = {
     ),
     Reason.ROOM_FOR_FEWER: lambda: chosen_from(request(replicas=3), fleet(node("l", L40S, 1), node("h", H100, 4))),
     Reason.PROMISE_NOT_SURE: lambda: chosen_from(
-        request(LLAMA_70B_FP8, context=8192, slo=Slo(ttft_seconds=0.5)), fleet(node("h", H100, 2), node("a", A100, 4))
+        request(LLAMA_70B_FP8, context=8192, slo=Slo(ttft_seconds=0.55)), fleet(node("h", H100, 2), node("a", A100, 4))
     ),
     Reason.SPEED_NOT_MEASURED: lambda: chosen_from(request(), fleet(node("h", H100, 1), node("m", MI300X, 1))),
     Reason.SPOT_NOT_ASKED: lambda: chosen_from(

@@ -77,4 +77,7 @@ def test_the_defaults_are_those_that_the_documentation_states() -> None:
         "wakes": False,
         "scales": True,
         "contested": False,
+        "scheduled": None,
+        "additions_per_hour": None,
+        "dollars_per_hour": None,
     }

@@ -263,14 +263,14 @@ def _marked(age: float, kind: ChangeKind, reason: str) -> ChangeHistory:
     ],
 )
 def test_a_replacement_has_bounds(changes: dict[str, Any], expected: tuple[type[LoopDecision], DecisionReason]) -> None:
-    decision = _made(_known(_shared(2 * CAPACITY, 4, "random", 3.0), **changes)).decision
+    decision = _made(_known(_shared(2.8 * CAPACITY, 4, "random", 3.0), **changes)).decision
     assert (type(decision), decision.reason) == expected
     assert sentence(decision)
 
 
 def test_while_one_is_replaced_the_diagnosis_stays_and_the_load_is_followed() -> None:
     under_way = Replacement("p0", "node-0", DecisionReason.REPLICA_SLOW, NOW - 30)
-    easy, busy = (_known(_shared(total * CAPACITY, 4, "random", 3.0)) for total in (2.0, 8.0))
+    easy, busy = (_known(_shared(total * CAPACITY, 4, "random", 3.0)) for total in (2.8, 8.0))
     kept = _made(replace(easy, replacement=under_way))
     assert (type(kept.decision), kept.decision.reason, kept.kind) == (
         Keep,
@@ -280,9 +280,9 @@ def test_while_one_is_replaced_the_diagnosis_stays_and_the_load_is_followed() ->
     assert isinstance(_made(replace(busy, replacement=under_way)).decision, AddReplica)
 
 
-def _sticky(missed: float = 0.0) -> tuple[Serves, ...]:
+def _sticky(missed: float = 0.0, others: int = 3) -> tuple[Serves, ...]:
     hot = replace(_alone(15.0), waiting=40.0, first_token_seconds=20.0 if missed else 0.2)
-    return (hot, *(_alone(9.0),) * 3)
+    return (hot, *(_alone(9.0),) * others)
 
 
 def test_of_a_sticky_router_it_is_said_which_replica_gets_how_much_and_the_total_decides() -> None:
@@ -295,12 +295,12 @@ def test_of_a_sticky_router_it_is_said_which_replica_gets_how_much_and_the_total
 
 
 def test_a_missed_promise_next_to_a_sticky_router_gets_one_replica_which_stays_only_if_it_helps() -> None:
-    missed = _known(_sticky(missed=1.0))
+    missed = _known(_sticky(missed=1.0, others=2))
     first = _made(missed)
     assert isinstance(first.decision, AddReplica)
     assert (first.decision.count, first.decision.reason) == (1, DecisionReason.LOAD_IMBALANCED)
     tried = _marked(2 * HOUR_SECONDS, ChangeKind.ADD, "LoadImbalanced")
-    assert isinstance(_made(_known(_sticky(missed=1.0), history=tried)).decision, Keep), "one, and no more"
+    assert isinstance(_made(_known(_sticky(missed=1.0, others=2), history=tried)).decision, Keep), "one, and no more"
     calm = tuple(replace(each, waiting=0.0) for each in _sticky())
     long: dict[str, Any] = {"history": tried, "memory": enough_for(2, 3 * AUTO.cooldown_seconds)}
     assert not isinstance(_made(situation(*calm, **long)).decision, RemoveReplica), "it helps"

@@ -83,19 +83,27 @@ class PrometheusLive:
             SourceUnavailable: Prometheus did not answer in time, or not as it should.
             InvalidInput: a file of the proof cannot be used.
         """
+        is_shared = len({pod.namespace for pod in pods}) > 1
         with self._asking(now) as (ask, skew):
             found: dict[ObjectKey, PodSignals] = {}
             for metrics in self._engines:
-                missing = [pod for pod in pods if pod not in found]
-                for pod, series in self._of_engine(ask, metrics, missing, window_seconds, skew).items():
+                read = partial(self._of_engine, ask, metrics, window_seconds, skew, is_shared=is_shared)
+                for pod, series in read([pod for pod in pods if pod not in found]).items():
                     found[pod] = pod_signals(pod.name, series, metrics)
         return found
 
     def _of_engine(
-        self, ask: _Question, metrics: EngineMetrics, pods: Sequence[ObjectKey], window_seconds: int, skew: float
+        self,
+        ask: _Question,
+        metrics: EngineMetrics,
+        window_seconds: int,
+        skew: float,
+        pods: Sequence[ObjectKey],
+        *,
+        is_shared: bool,
     ) -> dict[ObjectKey, list[Series]]:
+        """Return the series of the pods of one engine. Pods of several tenants are ``is_shared``."""
         found: dict[ObjectKey, list[Series]] = {}
-        is_shared = len({pod.namespace for pod in pods}) > 1
         for pair in self._label_pairs:
             missing = [pod for pod in pods if pod not in found]
             read = partial(self._series, ask, _Source(pair, metrics), window_seconds, skew)
