@@ -86,7 +86,7 @@ def _wait_passed(bench: Bench, name: str) -> None:
 
 def test_more_arrivals_than_a_replica_carries_add_replicas_until_all_that_they_need_are_there(loaded: Bench) -> None:
     """Arrivals are counted over some seconds, so the first of them ask for fewer replicas than the later ones."""
-    loaded.view.wait(lambda: loaded.rebalancing("step").get("targetReplicas", 0) >= 5, "five replicas of step")
+    loaded.view.wait(lambda: loaded.rebalancing("step").get("targetReplicas", 0) >= 4, "four replicas of step")
     made = loaded.rebalancing("step")["changes"]
     assert {each["kind"] for each in made} == {"Add"}
     assert made[0]["reason"] == "ArrivalsExceedCapacity"
@@ -95,9 +95,9 @@ def test_more_arrivals_than_a_replica_carries_add_replicas_until_all_that_they_n
 def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench) -> None:
     reported = loaded.wait_reason("step", "WithinBand", PASSING_SECONDS)
     wanted = reported["targetReplicas"]
-    # 5.0 a second over 85 % of 1.15 is 5.1, and over 74 %, before a start-up is known, 5.9. The queue of the one
-    # replica shows what it does at most, which is less. Above 8 the reason would be AtMaxReplicas.
-    assert 5 <= wanted <= 8
+    # 5.0 a second over 1.15 is 4.3, and fewer if tokens are measured to take less time than the model says. Above 8 the
+    # reason would be AtMaxReplicas.
+    assert 4 <= wanted <= 8
     assert loaded.settled("step") == {L4_POOL: wanted}
     lengths = r"requests a minute with prompts of (\d+) and answers of (\d+) tokens"
     said = re.search(lengths, reported["lastChange"].replace(",", ""))
