@@ -278,10 +278,6 @@ def test_the_list_of_commands_cuts_no_sentence(words: tuple[str, ...]) -> None:
         (("estimate", "x", "--concurrency", "-3"), "'-3' cannot be used. Write a whole number from 1 on, in digits"),
         (("estimate", "x", "--tp", "65"), "'65' cannot be used. Write a whole number from 1 to 64, in digits alone."),
         (
-            ("estimate", "Qwen/Qwen3-8B", "--engine", "foo"),
-            "--engine: 'foo' cannot be used. Write a release, or an engine",
-        ),
-        (
             ("simulate", "Qwen/Qwen3-8B", "--gpu", "L4", "--trace", "nope"),
             "--trace: 'nope' cannot be used. It cannot be read: No such file or directory.",
         ),

@@ -26,7 +26,7 @@ def named_engine(text: str | None) -> NamedEngine:
     name, colon, release = text.partition(":")
     if name in ENGINES:
         return NamedEngine(name, release or None)
-    if colon or not text[:1].isdigit():
+    if colon:
         raise InvalidInput(OPTION, text, f"Write a release, or an engine and its release: {_examples()}.")
     return NamedEngine(release=text)
 
