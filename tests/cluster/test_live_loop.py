@@ -134,7 +134,7 @@ def quiet(beginning: Beginning) -> Quiet:
     """A while after everything has come to rest."""
     bench = beginning.bench
     bench.wait_settled("queue", {L4_POOL: 2})
-    bench.load("queue", kv_tokens=8_000, running=4)
+    bench.load("queue", kv_tokens=1.5 * CAPACITY, running=4)
     bench.wait_reasons(QUIET)
     names = (*QUIET, "off")
     before, since = {name: bench.view.get(name) for name in names}, bench.now()
