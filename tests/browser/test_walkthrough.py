@@ -111,7 +111,7 @@ def test_why_something_is_not_placed_is_on_the_start_page_with_what_helps(
 ) -> None:
     item = group(start(console, tab_of), "Down").locator("li.item")
     expect(item.get_by_role("link", name=f"{TEAM_A}/too-big", exact=True)).to_be_visible()
-    expect(item).to_contain_text("the load needs 8388608")
+    expect(item).to_contain_text("the load needs 8,388,608")
     expect(item).to_contain_text("lower spec.contextLength from 131072 to")
 
 
