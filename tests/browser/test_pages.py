@@ -115,6 +115,10 @@ def complaints_of(tab: Tab) -> list[str]:
 
 
 def too_wide(tab: Tab, width: int) -> list[str]:
+    """Return the width of a page that is wider than its window. Without its style sheet, which a busy machine may send
+    too late, each page is: so it is asked for once more."""
+    if tab.scroll_width() > width:
+        tab.page.reload()
     return [f"{tab.scroll_width()} px in a window of {width} px"] if tab.scroll_width() > width else []
 
 
