@@ -49,7 +49,7 @@ class Start:
     """One logged start as the law is asked about it, and its answer.
 
     ``law_tokens`` are the tokens that the pool's law makes of the free memory and the weights that the log states; None
-    where it states none. ``needs`` says what of the start was filled in; empty where all that matters was told.
+    where it states none. ``needs`` says what of the start was filled in; empty if all that matters is in it.
     """
 
     id: str
@@ -85,7 +85,7 @@ class Start:
     @property
     def ran(self) -> bool:
         """Whether the engine got as far as serving."""
-        return self.outcome in ("ok", "not told")
+        return self.outcome in ("ok", "not stated")
 
     @property
     def is_needless_no(self) -> bool:
@@ -126,7 +126,7 @@ def _start(name: str, row: Row, shelves: Sequence[ConfigShelf]) -> Start:
     model, flags = row.text("model") or "", row.first("other_flags")
     share, given = row.number("mem_fraction_static"), flags if isinstance(flags, Mapping) else {}
     if share is None:
-        raise ValueError("the share is not told")
+        raise ValueError("the share is not stated")
     config = next((found.config for shelf in shelves if (found := shelf.find(model)) is not None), None)
     if config is None:
         raise ValueError(f"no configuration: {model}")
@@ -187,16 +187,16 @@ def _split(row: Row) -> Split:
 def _gpu(row: Row, facts: ModelFacts, split: Split) -> tuple[GpuType, tuple[str, ...]]:
     """Return the card. One that others use has the memory that was free; one without a name has about as much."""
     named, free = row.text("gpu") or "", _free(row, facts, split)
-    found = None if "not told" in named else find_gpu(named.replace(_SHARED, "").strip(), None)
+    found = None if "not stated" in named else find_gpu(named.replace(_SHARED, "").strip(), None)
     is_shared = _SHARED in named or (found is not None and found.gpu.unified_memory)
     if found is not None and not (is_shared and free is not None):
         return found.gpu, ()
     if free is None:
-        raise ValueError("the card is not told")
+        raise ValueError("the card is not stated")
     if found is None:
         unnamed = find_gpu(None, free + _ALONE_GIB)
         if unnamed is None:
-            raise ValueError("the card is not told")
+            raise ValueError("the card is not stated")
         return replace(unnamed.gpu, usable_bytes=int((free + _ALONE_GIB) * GIB)), ("card",)
     alone = replace(found.gpu, unified_memory=False)
     total = int(free * GIB) + taken_bytes(alone, split).expected

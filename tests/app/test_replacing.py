@@ -69,9 +69,9 @@ class Play:
 
     def is_over(self, old: str, node: str) -> bool:
         """Whether another replica serves elsewhere, and all is at rest."""
-        serving, told = self.nodes_of(HURT), self.status().get("rebalancing") or {}
+        serving, reported = self.nodes_of(HURT), self.status().get("rebalancing") or {}
         is_replaced = old not in serving and node not in serving.values() and len(serving) == REPLICAS
-        return is_replaced and "replacing" not in told and told.get("reason") == "WithinBand"
+        return is_replaced and "replacing" not in reported and reported.get("reason") == "WithinBand"
 
 
 @dataclass
@@ -135,9 +135,9 @@ async def test_a_silent_replica_goes_after_a_new_one_serves_on_another_node(thea
     old, node = min(play.nodes_of(HURT).items())
     play.engines.drop(old)
     await play.go_on_until(lambda: "replacing" in (play.status().get("rebalancing") or {}))
-    told = play.status()["rebalancing"]
-    assert (told["decision"], told["reason"]) == ("ReplaceReplica", "ReplicaSilent")
-    assert (told["replacing"]["pod"], told["replacing"]["node"]) == (old, node)
+    reported = play.status()["rebalancing"]
+    assert (reported["decision"], reported["reason"]) == ("ReplaceReplica", "ReplicaSilent")
+    assert (reported["replacing"]["pod"], reported["replacing"]["node"]) == (old, node)
     assert [(each["reason"], each["node"]) for each in play.status()["rehomings"]] == [("ReplicaSilent", node)]
     await play.go_on_until(lambda: play.is_over(old, node))
     assert play.evicted() == [old]

@@ -104,9 +104,9 @@ def test_the_kinds_of_starts_that_count_as_measured_are_those_that_are_carried()
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"mem_fraction_static": None}, "the share is not told"),
+        ({"mem_fraction_static": None}, "the share is not stated"),
         ({"model": "nobody/knows-it"}, "no configuration: nobody/knows-it"),
-        ({"gpu": "not told"}, "the card is not told"),
+        ({"gpu": "not stated"}, "the card is not stated"),
         ({"engine_version": "0.3.3"}, "no memory law is known before"),
     ],
 )

@@ -91,12 +91,12 @@ def test_two_additions_that_never_serve_are_taken_back_and_the_engine_s_words_ar
     bench.view.wait(lambda: len(additions(bench, VAIN)) == 2, "a second addition", STOPPED_WITHIN_SECONDS)
     bench.operator.kill()
     bench.operator.start().wait_healthy()
-    told = bench.wait_reason(VAIN, "AdditionsDoNotServe", STOPPED_WITHIN_SECONDS)
+    reported = bench.wait_reason(VAIN, "AdditionsDoNotServe", STOPPED_WITHIN_SECONDS)
     bench.wait_settled(VAIN, {L4_POOL: 1})
     assert [made["result"]["verdict"] for made in additions(bench, VAIN)] == ["DoesNotServe"] * 2
     assert additions(bench, VAIN)[-1]["result"]["inARow"] == 2
     assert [made["kind"] for made in bench.rebalancing(VAIN)["changes"]] == ["Add", "Add", "TakeBack"]
-    assert WORDS in told["message"]
+    assert WORDS in reported["message"]
     assert (len(crasher.seen), crasher.fewest_old) == (3, 1), "two new ones, and the old one serves all along"
 
 

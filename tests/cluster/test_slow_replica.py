@@ -65,18 +65,18 @@ def _nodes(bench: Bench) -> dict[str, str]:
     return {body["metadata"]["name"]: str(body["spec"].get("nodeName")) for body in bench.view.pods("hurt")}
 
 
-def _told(bench: Bench) -> dict[str, Any]:
+def _reported(bench: Bench) -> dict[str, Any]:
     return bench.rebalancing("hurt")
 
 
 def test_it_is_named_with_its_node_and_figures_and_a_new_one_starts_elsewhere(slow: Slow) -> None:
     bench = slow.bench
-    bench.view.wait(lambda: _told(bench).get("replacing"), "a replacement", NAMING_SECONDS)
-    told = _told(bench)
-    assert (told["replacing"]["pod"], told["replacing"]["node"]) == (slow.pod, slow.node)
-    assert told["diagnosis"] == "ReplicaSlow"
-    assert f"Pod {slow.pod} is slow on node {slow.node}: a token takes " in told["lastChange"]
-    assert told["targetReplicas"] == REPLICAS
+    bench.view.wait(lambda: _reported(bench).get("replacing"), "a replacement", NAMING_SECONDS)
+    reported = _reported(bench)
+    assert (reported["replacing"]["pod"], reported["replacing"]["node"]) == (slow.pod, slow.node)
+    assert reported["diagnosis"] == "ReplicaSlow"
+    assert f"Pod {slow.pod} is slow on node {slow.node}: a token takes " in reported["lastChange"]
+    assert reported["targetReplicas"] == REPLICAS
     bench.view.wait(lambda: len(_nodes(bench)) == REPLICAS + 1, "one more pod", REPLACING_SECONDS)
 
 
@@ -87,7 +87,7 @@ def test_it_goes_once_the_new_one_has_proved_better_and_a_neighbour_keeps_its_po
     assert slow.node not in _nodes(bench).values()
     assert slow.before - {slow.pod} < _nodes(bench).keys(), "its siblings keep their pods"
     bench.wait_reason("hurt", "WithinBand", REPLACING_SECONDS)
-    assert [made["kind"] for made in _told(bench)["changes"]] == ["Replace"]
+    assert [made["kind"] for made in _reported(bench)["changes"]] == ["Replace"]
     assert tuple(bench.view.pod_uids("healthy")) == slow.neighbours
     assert changes(bench.writes(slow.since, "healthy")) == []
     evicted = [each for each in bench.writes(slow.since) if each.resource == "pods/eviction"]

@@ -1,4 +1,4 @@
-"""What mode Auto would have done, as a page: what is asked of the command, with whose rights, and what is shown."""
+"""The page with what mode Auto would have done: what is asked of the command, with whose rights, and what is shown."""
 
 from __future__ import annotations
 

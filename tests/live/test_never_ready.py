@@ -88,11 +88,11 @@ def test_additions_in_vain_end_and_are_taken_back_and_the_first_engine_serves_on
     registry.is_gone = True
     users.set(FULL)
     bench.wait(lambda: "TakeBack" in _made(bench), "additions that are taken back", SEES_SECONDS)
-    told = bench.wait(lambda: _waits(bench), "the wait", SEES_SECONDS)
-    log.info("%s: %s", NAME, told["message"])
+    reported = bench.wait(lambda: _waits(bench), "the wait", SEES_SECONDS)
+    log.info("%s: %s", NAME, reported["message"])
     assert "DoesNotServe" in _verdicts(bench)
     assert {"Serves", "Helps"}.isdisjoint(_verdicts(bench))
-    assert "ErrImagePull: manifest for vllm/vllm-openai" in told["message"]
+    assert "ErrImagePull: manifest for vllm/vllm-openai" in reported["message"]
     bench.wait(lambda: len(bench.view.pods(NAME)) == 1, "the pods in vain to go", SEES_SECONDS)
     assert bench.ready_pods(NAME) == [first]
     assert users.tally.lost() == []
@@ -104,8 +104,8 @@ def _verdicts(bench: Bench) -> list[str]:
 
 
 def _waits(bench: Bench) -> dict[str, Any]:
-    told = bench.rebalancing(NAME)
-    return told if told.get("reason") == "AdditionsDoNotServe" and told.get("decision") == "Wait" else {}
+    reported = bench.rebalancing(NAME)
+    return reported if reported.get("reason") == "AdditionsDoNotServe" and reported.get("decision") == "Wait" else {}
 
 
 def test_the_next_try_serves_once_the_tag_is_there_again(bench: Bench, registry: Registry) -> None:

@@ -68,10 +68,10 @@ def test_a_throttled_engine_is_named_replaced_on_another_node_and_loses_no_reque
     bench.wait(lambda: users.tally.by_pod()[old] >= 20, "answers of the replica", SEES_SECONDS)
     with _throttled(bench, old):
         bench.wait(lambda: bench.rebalancing(NAME).get("replacing"), "a replacement", SEES_SECONDS)
-        told = bench.rebalancing(NAME)
-        log.info("%s: %s", NAME, told["lastChange"])
-        assert (told["replacing"]["pod"], told["replacing"]["node"]) == (old, node)
-        assert told["replacing"]["reason"] == "ReplicaSlow"
+        reported = bench.rebalancing(NAME)
+        log.info("%s: %s", NAME, reported["lastChange"])
+        assert (reported["replacing"]["pod"], reported["replacing"]["node"]) == (old, node)
+        assert reported["replacing"]["reason"] == "ReplicaSlow"
         bench.wait(
             lambda: old not in bench.ready_pods(NAME), "the end of the slow replica", START_SECONDS + SEES_SECONDS
         )

@@ -45,7 +45,7 @@ DO_NOT_SERVE, DO_NOT_HELP = DecisionReason.ADDITIONS_DO_NOT_SERVE, DecisionReaso
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of the pods of an addition: after how long they serve (None: never), and what is said of them."""
+    """The pods of an addition: after how long they serve (None: never), and what is said of them."""
 
     seconds: float | None = STARTUP
     words: str = ""

@@ -18,8 +18,8 @@ class Group(StrEnum):
     RHYTHM = "rhythm"
     """Days that are known when the run begins, like each other or not."""
     FAULTS = "faults"
-    """What breaks a law, each with a goal: replicas that are not alike or do not serve, signals that lie, and demand
-    that no law can follow."""
+    """Situations that break laws, each with a goal: replicas that are not alike or do not serve, signals that lie, and
+    demand that no law can follow."""
     OWN = "own"
     """A trace that a user brings."""
 

@@ -112,7 +112,7 @@ def deciding_cluster(access: ClusterAccess, otherwise: str = "") -> DecidingClus
 
 
 def past_of(body: Body, url: str | None, seconds: float, progress: Callable[[float], None]) -> PastOfDeployment:
-    """What came to a deployment, by its Prometheus. Raises :class:`MissingExtra`."""
+    """Return the requests that came to a deployment, by its Prometheus. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking Prometheus", ", or name a file with --trace."):
         from plimsoll.cli.cluster.past import past_of as asked
     return asked(body, url, seconds, progress)

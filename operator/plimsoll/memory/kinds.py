@@ -23,7 +23,7 @@ free on GB10 kits in use."""
 
 
 class Layers(StrEnum):
-    """The part of a model that decides its memory besides the weights. The first of several counts."""
+    """The part of a model that decides its memory next to the weights. The first of several counts."""
 
     HYPER = "hyper-connections"
     RECURRENT = "recurrent layers"

@@ -171,6 +171,23 @@ class Rules(Protocol[Limits_co]):
         """The faults that may hit new replicas."""
 
 
+@dataclass(frozen=True, slots=True)
+class SteadyRules(Generic[Limits]):
+    """The rules of a fleet in which nothing goes wrong: each start takes the same time."""
+
+    engine: Limits
+    start_replicas: int
+    cold_start_seconds: float
+    drain_seconds: float
+    cold_start_spread: tuple[float, float] = (1.0, 1.0)
+    faults: tuple[InjectedFault, ...] = ()
+
+    @property
+    def max_replicas(self) -> int:
+        """The most that a static law may begin with."""
+        return self.start_replicas
+
+
 @dataclass
 class SimulatedFleet(Generic[Limits]):
     """All replicas that ever were, in the order of their creation. ``on_ready`` is called when one begins to serve."""

@@ -21,7 +21,7 @@ from plimsoll.rebalance.state.policy import RebalancePolicy, ScheduledMinimum
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Draws, seed_for
 from plimsoll.simulation.engine import StepTimes
-from plimsoll.simulation.fleet import Replica, SimulatedFleet, Stage
+from plimsoll.simulation.fleet import Replica, SimulatedFleet, Stage, SteadyRules
 from plimsoll.simulation.gateway import Gateway
 from plimsoll.simulation.loop import HISTORY_SECONDS, Loop, Scrapes
 from plimsoll.simulation.peers import keda
@@ -30,8 +30,8 @@ from plimsoll.simulation.peers.kpa import kpa
 from plimsoll.simulation.peers.static import static
 from plimsoll.simulation.peers.view import Maker, Order, PodView, Policy, View
 from plimsoll.simulation.peers.wva_v2 import wva_v2
-from plimsoll.simulation.run import ReplicaKind, ReplicaLimits
-from plimsoll.simulation.values import Arrival, Fate, InjectedFault, Routing, Sample, SimulatedRequest
+from plimsoll.simulation.run import ReplicaKind
+from plimsoll.simulation.values import Arrival, Fate, Routing, Sample, SimulatedRequest
 from plimsoll.simulation.verdicts import Change, flips, keeps, real_changes
 
 OURS: Final = "plimsoll"
@@ -177,7 +177,7 @@ def _smallest(replay: Replay, known: Replayed, progress: Progress | None) -> Rep
 
 @dataclass(frozen=True, slots=True)
 class _Law:
-    """Who decides. Without a maker the live loop does; ``fixed`` is a number that no bound changes."""
+    """The law that decides. Without a maker the live loop does; ``fixed`` is a number that no bound changes."""
 
     name: str
     maker: Maker | None = None
@@ -192,26 +192,9 @@ def _governed(replay: Replay, law: _Law, progress: Progress | None) -> Replayed:
     return _Run(replay, law, progress or (lambda _law, _part: None)).result()
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """How replicas start and end, for :class:`SimulatedFleet`."""
-
-    engine: ReplicaLimits
-    start_replicas: int
-    cold_start_seconds: float
-    drain_seconds: float
-    cold_start_spread: tuple[float, float] = (1.0, 1.0)
-    faults: tuple[InjectedFault, ...] = ()
-
-    @property
-    def max_replicas(self) -> int:
-        """The most that a static law may begin with."""
-        return self.start_replicas
-
-
 @dataclass(slots=True)
 class _Tally:
-    """What became of the requests that have ended."""
+    """The fates of the requests that have ended."""
 
     replay: Replay
     ended: int = 0
@@ -263,7 +246,7 @@ class _Run:
     def __init__(self, replay: Replay, law: _Law, progress: Progress) -> None:
         self._replay, self._law, self._progress, self._agenda = replay, law, progress, Agenda()
         costs, begin = replay.kind.model.costs, replay.replicas if law.fixed is None else law.fixed
-        rules = _Rules(replay.kind.limits, begin, replay.startup_seconds, replay.drain_seconds)
+        rules = SteadyRules(replay.kind.limits, begin, replay.startup_seconds, replay.drain_seconds)
         starts, routes, phases = (Draws(seed_for(replay.seed, each)) for each in ("starts", "routing", "scrapes"))
         self._fleet = SimulatedFleet(rules, StepTimes(costs), self._agenda, starts, self._on_ready)
         patience = max(0.0, replay.patience_seconds - costs.request_seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from plimsoll.domain.errors import InvalidInput
@@ -12,12 +11,12 @@ from plimsoll.rebalance.state.situation import Situation
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Draws, seed_for
 from plimsoll.simulation.engine import StepTimes
-from plimsoll.simulation.fleet import Replica, SimulatedFleet
+from plimsoll.simulation.fleet import Replica, SimulatedFleet, SteadyRules
 from plimsoll.simulation.gateway import Gateway
 from plimsoll.simulation.loop import Loop, Scrapes
 from plimsoll.simulation.result import Happening, Moment, SimulationResult, summary_of
-from plimsoll.simulation.run import ReplicaLimits, SimulationRun
-from plimsoll.simulation.values import InjectedFault, Routing
+from plimsoll.simulation.run import SimulationRun
+from plimsoll.simulation.values import Routing
 from plimsoll.simulation.watching import Log, Watching
 from plimsoll.simulation.workload import arrivals
 
@@ -42,25 +41,13 @@ def simulate(simulation_run: SimulationRun, witness: Witness | None = None) -> S
     return _Run(simulation_run, witness).result()
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    """How replicas start and end, for :class:`SimulatedFleet`."""
-
-    engine: ReplicaLimits
-    start_replicas: int
-    cold_start_seconds: float
-    drain_seconds: float
-    cold_start_spread: tuple[float, float] = (1.0, 1.0)
-    faults: tuple[InjectedFault, ...] = ()
-
-
 class _Run:
     """All parts of one run, wired to each other."""
 
     def __init__(self, simulation_run: SimulationRun, witness: Witness | None) -> None:
         self._simulation_run, self._witness, self._agenda, self._log = simulation_run, witness, Agenda(), Log()
         costs, seed = simulation_run.kind.model.costs, simulation_run.seed
-        rules = _Rules(
+        rules = SteadyRules(
             simulation_run.kind.limits,
             simulation_run.replicas,
             simulation_run.startup_seconds,

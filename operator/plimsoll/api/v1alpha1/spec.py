@@ -617,7 +617,7 @@ class RebalancingSpec(ApiModel):
     reversals_per_hour: Annotated[int, Field(ge=0, le=120)] = Field(
         default=2, description="Most additions after a removal in any hour. Then no replica is removed."
     )
-    limits: RebalancingLimitsSpec | None = optional("Bounds of what is added and spent, beside maxReplicas.")
+    limits: RebalancingLimitsSpec | None = optional("Bounds of what is added and spent, next to maxReplicas.")
     window_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
         default=120,
         description="Seconds over which arrivals are counted. A sudden rise is seen in the last scrapes already.",

@@ -461,7 +461,7 @@ class CalledStatus(StatusModel):
 
 
 class AdditionResultStatus(StatusModel):
-    """What became of an addition."""
+    """The result of an addition."""
 
     verdict: str = Field(description="Serves, Helps, DoesNotServe or DoesNotHelp.")
     at: Time = Field(description="Since when that is known.")

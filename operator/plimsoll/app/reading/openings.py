@@ -1,4 +1,4 @@
-"""Which maintenance windows are open and which scheduled minima count, by the time zone database."""
+"""The maintenance windows that are open and the scheduled minima that count, by the time zone database."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _MILLISECONDS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ReplayQuestion:
-    """What is replayed, in words: ``source`` is the file or the deployment, ``known`` the part of the time that is."""
+    """A replay in words: ``source`` is the file or the deployment, ``known`` the part of the time that is."""
 
     replay: Replay
     source: str

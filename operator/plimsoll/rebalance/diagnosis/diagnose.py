@@ -71,7 +71,7 @@ class DiagnosisKind(StrEnum):
     IDLE = "Idle"
     """Fewer replicas have been enough for a while."""
     ADDITIONS_IN_VAIN = "AdditionsInVain"
-    """What was added last does not serve, or changes nothing in what called for it."""
+    """The last additions do not serve, or change nothing in the figure that called for them."""
     OUTGROWN = "Outgrown"
     """The GPU type and split give less memory than the declared load needs."""
     TOO_SLOW = "TooSlow"

@@ -56,7 +56,7 @@ ENDINGS = (ChangeKind.REMOVE, ChangeKind.TAKE_BACK, ChangeKind.RETUNE, ChangeKin
 
 
 class Verdict(StrEnum):
-    """What became of an addition."""
+    """The kind of result of an addition."""
 
     SERVES = "Serves"
     HELPS = "Helps"
@@ -66,7 +66,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What called for an addition: a figure of the load by its name, with its value.
+    """The figure of the load that called for an addition, by its name, with its value.
 
     ``arrivals`` and ``served`` are the requests a minute that came and that were begun at that time: another load is no
     test of the addition, and more requests served are a result of it.
@@ -80,7 +80,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class AdditionResult:
-    """What became of an addition, since ``at`` (POSIX seconds).
+    """The result of an addition, since ``at`` (POSIX seconds).
 
     ``in_a_row`` counts the additions in vain up to this one, and this one; 0 if it serves and is not in vain.
     ``value`` is the figure that called for it, once it was judged. ``words`` are the kubelet's, the engine's or the

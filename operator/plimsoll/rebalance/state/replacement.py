@@ -28,7 +28,7 @@ class Replacement:
 
 
 class Step(StrEnum):
-    """What a replacement does next."""
+    """The next step of a replacement."""
 
     START = "Start"
     """One more replica is there until the new one serves."""

@@ -1,4 +1,4 @@
-"""What a scaling law sees at one moment, and what it answers.
+"""The view of a scaling law at one moment, and its answer.
 
 Times are in seconds since the start of a run.
 """

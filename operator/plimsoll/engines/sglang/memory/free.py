@@ -22,7 +22,7 @@ _AITER_PERCENT = 85
 
 
 class Taken(NamedTuple):
-    """What is taken before the weights, in bytes: as expected, and how much less or more it may be."""
+    """The bytes that are taken before the weights: as expected, and how much less or more it may be."""
 
     expected: int
     less: int

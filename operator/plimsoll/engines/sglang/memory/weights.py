@@ -16,8 +16,8 @@ from plimsoll.memory.weight_lines import weight_lines
 from plimsoll.memory.weights import stage_weights
 
 LOADING_BYTES = 50 * MIB
-"""What loading takes besides the tensors: segments of small tensors that are not full, and kernels that are loaded
-meanwhile. Llama 3.1 8B, Qwen3-32B, Qwen3-0.6B, Qwen2.5-0.5B and Qwen2-7B logged 0.03 to 0.11 GiB more than their
+"""The memory that loading takes next to the tensors: segments of small tensors that are not full, and kernels that are
+loaded meanwhile. Llama 3.1 8B, Qwen3-32B, Qwen3-0.6B, Qwen2.5-0.5B and Qwen2-7B logged 0.03 to 0.11 GiB more than their
 tensors with the ends of their blocks; the middle is 0.05."""
 
 COLLECTS_SINCE = EngineVersion(0, 5, 19)
