@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import expect
 
+from plimsoll.console.views.frame import freshness_of
+from plimsoll.console.views.world import ClusterView
 from testbed import people
 from testbed.console_process import ConsoleProcess
 from testbed.scene import OTHERS_POD, TEAM_A, TEAM_B, Scene
@@ -26,6 +28,7 @@ UNPLACED = "too-big"
 OF_TEAM_A = ("llama-8b", "llama-70b", "qwen-7b", UNPLACED, TEAM_A)
 OF_TEAM_B = "long-context"
 ZOOM = 2
+NOW = 1_800_000_000.0
 PLACED = f"/deployments/{TEAM_A}/llama-70b"
 BY_HAND = (PLACED, f"/deployments/{TEAM_A}/none-such", "/deployments?q=none-such", "/deployments?state=none-such")
 """Pages that no link may lead to: one with a bar and pods, one that does not exist, and empty lists."""
@@ -115,16 +118,27 @@ def complaints_of(tab: Tab) -> list[str]:
 
 
 def too_wide(tab: Tab, width: int) -> list[str]:
-    """Return the width of a page that is wider than its window. Without its style sheet, which a busy machine may send
-    too late, each page is: so it is asked for once more."""
-    if tab.scroll_width() > width:
-        tab.page.reload()
     return [f"{tab.scroll_width()} px in a window of {width} px"] if tab.scroll_width() > width else []
 
 
 def test_at_320_pixels_nothing_is_cut_off_and_axe_finds_no_barrier(enter: Enter, some_stops: list[str]) -> None:
     tab = enter(width=NARROW)
     assert told_at(tab, some_stops, lambda here: [*too_wide(here, NARROW), *here.barriers(without=(COLOURS,))]) == {}
+
+
+@pytest.mark.parametrize(
+    "world", [ClusterView(), ClusterView(heard=NOW - 3 * 3600)], ids=["none yet", "three hours old"]
+)
+def test_at_320_pixels_the_age_of_the_data_is_not_cut_off(enter: Enter, world: ClusterView) -> None:
+    tab = enter(width=NARROW)
+    sign = freshness_of(world, NOW)
+    write = "(shown, words) => { shown.textContent = words; }"
+
+    def faults(here: Tab) -> list[str]:
+        here.page.locator(".freshness").evaluate(write, f"{sign.symbol} {sign.word}")
+        return too_wide(here, NARROW)
+
+    assert told_at(tab, ["/fleet", "/deployments"], faults) == {}
 
 
 def test_at_a_zoom_of_200_percent_nothing_is_cut_off(enter: Enter, some_stops: list[str]) -> None:
