@@ -27,7 +27,8 @@ from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalS
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.state.history import Called, ChangeHistory, ChangeKind, ChangeRecord
-from plimsoll.rebalance.state.memory import Learned, LoopMemory
+from plimsoll.rebalance.state.memory import Learned, LoopMemory, Suspect
+from plimsoll.rebalance.state.replacement import LONGEST_SECONDS, Replacement
 from plimsoll.status.reading import Record, read
 from plimsoll.status.report import RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
@@ -247,6 +248,21 @@ def test_auto_carries_a_change_into_the_target_and_the_history() -> None:
     assert turn.standing.history.changes == (made,)
     assert turn.standing.last_change is not None
     assert turn.standing.last_change.startswith(f"{to_rfc3339(NOW)}: 2 replicas are needed")
+
+
+def test_a_replacement_that_ends_in_vain_and_an_addition_in_the_same_turn_are_both_recorded() -> None:
+    slow = DecisionReason.REPLICA_SLOW
+    memory = LoopMemory("a", suspects=(Suspect("a-0", slow, NOW - 5000, 2.0, 0.1, 0.05),))
+    replacing = Replacement("a-0", "node", slow, NOW - LONGEST_SECONDS)
+    standing = Standing(1, 1, ChangeHistory(), memory=memory, replacement=replacing)
+    around = pods_of(1)
+    turn = take_turn(
+        spec_of(), standing, Running(FIGURES, pool="a"), around, reading_of(around, PRESSURE), room_for_all(1), now=NOW
+    )
+    assert [(each.kind, each.at) for each in turn.standing.history.changes] == [
+        (ChangeKind.ROLL_BACK, NOW),
+        (ChangeKind.ADD, NOW),
+    ]
 
 
 def test_auto_takes_a_replica_away_under_slack() -> None:
