@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -27,6 +32,9 @@ from testbed.binaries import ensure_binaries
 from testbed.commands import CommandFailed
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
+from testbed.fleet import cpu_node
+from testbed.kubelet.images import Image, Place, Program, plain_environment
+from testbed.kubelet.kubelet import Kubelet
 from testbed.operator_process import NAMESPACE, USER
 from testbed.rights import may
 from testbed.waiting import NotInTime
@@ -40,6 +48,7 @@ CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD}"
 LLAMA = "/apis/plimsoll.dev/v1alpha1/namespaces/default/inferencedeployments/llama"
 DEPLOYMENTS = "/apis/plimsoll.dev/v1alpha1/namespaces/served/inferencedeployments"
 SPEC = {"model": {"name": "acme/llama"}, "contextLength": 8192, "concurrency": 16}
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 CONSOLE = (
     "console.enabled=true,console.hosts={console.example.org},console.tls.existingSecret=console-tls,"
     "console.proxies={10.244.0.0/16},console.allowApprovals=true,console.namespaces={chat}"
@@ -92,6 +101,61 @@ def served(cluster: ControlPlane) -> Iterator[ControlPlane]:
     options = "watchNamespaces={served},hub.tokenSecretNamespaces={served},hub.tokenSecretNames={hugging-face}"
     with released(cluster, "--set", options) as found:
         yield found
+
+
+@contextmanager
+def runner(cluster: ControlPlane) -> Iterator[None]:
+    """Make one node on which containers of Plimsoll's image run as processes. The others take no pods meanwhile."""
+    nodes = [each["metadata"]["name"] for each in cluster.client.get("/api/v1/nodes")["items"]]
+    for name in nodes:
+        cluster.client.merge_patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+    with Kubelet(cluster, [cpu_node("runner")], {"registry.example/plimsoll": checks_image(cluster)}):
+        yield
+    cluster.client.send("DELETE", "/api/v1/nodes/runner")
+    for name in nodes:
+        cluster.client.merge_patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": None}})
+
+
+def checks_image(cluster: ControlPlane) -> Image:
+    """Return the image of `helm test`: its files are in the pod's folder, and so is what its account has."""
+
+    def program(container: Mapping[str, Any], place: Place) -> Program:
+        kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, "plimsoll-test")
+        known = yaml.safe_load(kubeconfig.read_text())
+        (place.folder / "token").write_text(known["users"][0]["user"]["token"])
+        authority = base64.b64decode(known["clusters"][0]["cluster"]["certificate-authority-data"])
+        (place.folder / "ca.crt").write_bytes(authority)
+        for name, text in own(cluster, "/api/v1", "configmaps/plimsoll-test")["data"].items():
+            (place.folder / name).write_text(text.replace(ACCOUNT, str(place.folder)))
+        words = [word.replace("/checks", str(place.folder)) for word in container["command"]]
+        address = urlsplit(cluster.server)
+        environment = plain_environment(container) | {
+            "HOME": str(place.folder),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(CHART.parents[1] / "operator"),
+            "KUBECONFIG": str(kubeconfig),
+            "KUBERNETES_SERVICE_HOST": address.hostname or "",
+            "KUBERNETES_SERVICE_PORT": str(address.port),
+        }
+        return Program(words, environment, ["/checks and the account's files are in the pod's folder"])
+
+    return program
+
+
+@contextmanager
+def engine_with(model: str) -> Iterator[str]:
+    """A server that says which model it serves; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/v1/models" else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps({"data": [{"id": model}]}).encode())
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 def install(cluster: ControlPlane, *options: str) -> None:
@@ -448,6 +512,26 @@ class TestInstalled:
         assert not exists(installed, f"{rights}/clusterroles/plimsoll-test")
         assert not exists(installed, f"{rights}/clusterrolebindings/plimsoll-test")
         assert not exists(installed, f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/plimsoll-test")
+
+    @pytest.mark.parametrize(("served", "passes"), [("llama", True), ("other", False)])
+    def test_helm_test_runs_its_commands_with_the_rights_of_its_account(
+        self, installed: ControlPlane, served: str, *, passes: bool
+    ) -> None:
+        """Both commands run as processes: a plan on this cluster, and a question to a server in the engine's place."""
+        with runner(installed), engine_with(served) as address:
+            head = {"namespace": "default", "name": "llama"}
+            installed.apply([{"apiVersion": API_VERSION, "kind": KIND, "metadata": head, "spec": SPEC}])
+            installed.client.merge_patch(f"{LLAMA}/status", {"status": {"readyReplicas": 1, "url": f"{address}/v1"}})
+            try:
+                if passes:
+                    installed.helm("test", "plimsoll", "--namespace", NAMESPACE, "--timeout", "2m")
+                else:
+                    with pytest.raises(CommandFailed, match="plimsoll-test-serving"):
+                        installed.helm("test", "plimsoll", "--namespace", NAMESPACE, "--timeout", "2m")
+            finally:
+                installed.client.send("DELETE", LLAMA)
+        left = {pod["metadata"]["name"]: pod["status"]["phase"] for pod in pods_of(installed, "plimsoll-test")}
+        assert left == ({} if passes else {"plimsoll-test-serving": "Failed"})
 
     def test_the_service_account_may_do_this_and_not_that(self, installed: ControlPlane) -> None:
         check_rights(installed, USER, OPERATORS, NOT_THE_OPERATORS)

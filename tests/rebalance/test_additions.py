@@ -14,6 +14,7 @@ from plimsoll.api.v1alpha1.status import ChangeStatus
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.state.additions import (
+    CLOCK_SECONDS,
     FIRST_PAUSE_SECONDS,
     IN_VAIN,
     LONGEST_PAUSE_SECONDS,
@@ -26,7 +27,7 @@ from plimsoll.rebalance.state.additions import (
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, RemoveReplica, Wait
 from plimsoll.rebalance.state.history import AdditionResult, Called, ChangeHistory, ChangeKind, ChangeRecord, Verdict
 from plimsoll.rebalance.state.memory import LoopMemory
-from plimsoll.rebalance.state.situation import Newcomer, Situation
+from plimsoll.rebalance.state.situation import Newcomer, Serving, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.status.loop import MARK
 from tests.support.engine_loads import NOW, Serves, replica_model
@@ -107,7 +108,10 @@ class Course:
             settled_since=max(pod.born + (pod.fate.seconds or 0) for pod in serving),
             starting_since=tuple(pod.born for pod in starting),
             newcomers=tuple(Newcomer(pod.born, pod.fate.words, pod.fate.failures) for pod in starting),
-            latest_start=max(pod.born for pod in serving),
+            serving=tuple(
+                Serving(f"p{index}", "n", pod.born + (pod.fate.seconds or 0), pod.born)
+                for index, pod in enumerate(serving)
+            ),
         )
 
     def play(self, seconds: float) -> Course:
@@ -255,6 +259,20 @@ def test_a_first_start_that_takes_longer_than_anybody_knew_is_waited_for() -> No
     course = Course([Fate(800.0)], startup=None).play(1500)
     assert "TakeBack" not in course.kinds()
     assert len(course.serving) >= 3
+
+
+@pytest.mark.parametrize("before", [0.0, 1.0, CLOCK_SECONDS - 1, CLOCK_SECONDS, CLOCK_SECONDS + 1, 60.0])
+@pytest.mark.parametrize("startup", [0.5, 1.0, 4.0])
+def test_a_replica_that_served_just_before_an_addition_is_none_of_its(before: float, startup: float) -> None:
+    first = NOW + STEP - before
+    course = Course([FAILS], pods=[Pod(first - startup, Fate(startup))])
+    while course.wanted == 1 and course.now < NOW + 600:
+        course.turn()
+    assert course.wanted == 2
+    course.play(300)
+    assert {mark.result and mark.result.verdict for mark in course.history.changes if mark.added} == {
+        Verdict.DOES_NOT_SERVE
+    }
 
 
 def test_a_pod_that_comes_up_after_all_ends_the_brake() -> None:

@@ -432,7 +432,6 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
     serving = [pod.ready_since for pod in pods if pod.ready and pod.ready_since is not None]
     starting = [pod for pod in pods if not pod.ready and not pod.terminating]
     failing = (pod for pod in starting if pod.restarts or pod.failure is not None)
-    started = (pod.bound_since for pod in around.ready_pods() if pod.bound_since is not None)
     weights_bytes = figures.weights_bytes * running.shape.gpus if figures else 0
     return PlacementState(
         replicas=standing.target_replicas,
@@ -441,7 +440,6 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
         starting_since=tuple(pod.bound_since for pod in starting if pod.bound_since is not None),
         newcomers=tuple(filter(None, map(_newcomer, starting))),
-        latest_start=max(started, default=None),
         failing_since=tuple(pod.bound_since for pod in failing if pod.bound_since is not None),
         first_start_seconds=seconds_for_move(None, weights_bytes),
         settled_since=max(serving, default=None),
@@ -449,7 +447,7 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         new_replicas=what_if.new_replicas,
         has_states=figures is not None and figures.max_sequences is not None,
         updating=running.shape.replicas_of(sum(not pod.terminating for pod in pods)) > standing.target_replicas,
-        serving=tuple(Serving(pod.name, pod.node, pod.ready_since) for pod in around.ready_pods()),
+        serving=tuple(Serving(pod.name, pod.node, pod.ready_since, pod.bound_since) for pod in around.ready_pods()),
         **{each.name: getattr(running, each.name) for each in fields(Engines)},
     )
 

@@ -31,7 +31,7 @@ from plimsoll.rebalance.state.decisions import AddReplica, Move, RemoveReplica, 
 from plimsoll.rebalance.state.history import ENDINGS, ChangeHistory
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
-from plimsoll.rebalance.state.situation import DeclaredNeed, Newcomer, PlacementState, Situation
+from plimsoll.rebalance.state.situation import DeclaredNeed, Newcomer, PlacementState, Serving, Situation
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Chance
 from plimsoll.simulation.fleet import Replica, Stage
@@ -117,7 +117,11 @@ class Loop:
             steps=steps,
             starting_since=starting,
             newcomers=tuple(map(Newcomer, starting)),
-            latest_start=max((each.created_at for each in replicas if each.ready_since is not None), default=None),
+            serving=tuple(
+                Serving(each.name, "", each.ready_since, each.created_at)
+                for each in replicas
+                if each.ready_since is not None
+            ),
             settled_since=max(ready, default=None),
             startup_seconds=self.startup_seconds,
             has_states=figures.max_sequences is not None,

@@ -26,7 +26,7 @@ from plimsoll.rebalance.state.history import (
     Verdict,
 )
 from plimsoll.rebalance.state.memory import LEAST_STUCK_SECONDS
-from plimsoll.rebalance.state.situation import Newcomer, Situation
+from plimsoll.rebalance.state.situation import Newcomer, Serving, Situation
 
 MOST_IN_A_ROW = 2
 """Additions in a row of which none serves before no more are made. One may have met a bad node."""
@@ -128,8 +128,13 @@ def _result(mark: ChangeRecord, situation: Situation, before: int) -> AdditionRe
 def _serves(mark: ChangeRecord, situation: Situation) -> bool:
     """Whether replicas begin to serve: a pod that started after the addition does, or as many as were wanted then."""
     placement = situation.placement
-    started = placement.latest_start
-    return placement.ready >= (mark.replicas or 0) or (started is not None and started >= mark.at - CLOCK_SECONDS)
+    return placement.ready >= (mark.replicas or 0) or any(_is_later(each, mark) for each in placement.serving)
+
+
+def _is_later(serving: Serving, mark: ChangeRecord) -> bool:
+    """Whether a pod started after an addition. One that served before it did not, whatever the clocks say."""
+    bound, since = serving.bound_since, serving.since
+    return bound is not None and since is not None and bound >= mark.at - CLOCK_SECONDS and since > mark.at
 
 
 def _failing(mark: ChangeRecord, situation: Situation) -> AdditionResult | None:

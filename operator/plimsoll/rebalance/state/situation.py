@@ -57,11 +57,12 @@ class Engines:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """One ready pod: its name, its node, and since when it serves in POSIX seconds (None: unknown)."""
+    """One ready pod: its name, its node, and since when it serves and has that node (POSIX seconds; None: unknown)."""
 
     pod: str
     node: str
     since: float | None = None
+    bound_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,6 @@ class PlacementState(Engines):
         updating: replicas with older settings are replaced one after another, so there is one more than wanted.
         serving: the ready pods.
         newcomers: the pods that do not serve yet, without those that wait for a queue.
-        latest_start: POSIX seconds since when the newest of the ready pods has a node; None: unknown.
     """
 
     replicas: int
@@ -113,7 +113,6 @@ class PlacementState(Engines):
     has_states: bool = False
     serving: tuple[Serving, ...] = ()
     newcomers: tuple[Newcomer, ...] = ()
-    latest_start: float | None = None
 
     def node_of(self, pod: str) -> str:
         """Return the node of a ready pod; empty if it is not known."""
