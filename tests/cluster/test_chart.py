@@ -33,7 +33,7 @@ from testbed.commands import CommandFailed
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
 from testbed.fleet import cpu_node
-from testbed.kubelet.images import Image, Place, Program, plain_environment
+from testbed.kubelet.images import CannotRun, Image, Place, Program, plain_environment
 from testbed.kubelet.kubelet import Kubelet
 from testbed.operator_process import NAMESPACE, USER
 from testbed.rights import may
@@ -109,8 +109,12 @@ def runner(cluster: ControlPlane) -> Iterator[None]:
     nodes = [each["metadata"]["name"] for each in cluster.client.get("/api/v1/nodes")["items"]]
     for name in nodes:
         cluster.client.merge_patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
-    with Kubelet(cluster, [cpu_node("runner")], {"registry.example/plimsoll": checks_image(cluster)}):
-        yield
+    with Kubelet(cluster, [cpu_node("runner")], {"registry.example/plimsoll": checks_image(cluster)}) as kubelet:
+        try:
+            yield
+        except CommandFailed as error:
+            error.add_note(kubelet.logs())
+            raise
     cluster.client.send("DELETE", "/api/v1/nodes/runner")
     for name in nodes:
         cluster.client.merge_patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": None}})
@@ -120,6 +124,8 @@ def checks_image(cluster: ControlPlane) -> Image:
     """Return the image of `helm test`: its files are in the pod's folder, and so is what its account has."""
 
     def program(container: Mapping[str, Any], place: Place) -> Program:
+        if "command" not in container:
+            raise CannotRun("ErrImagePull", "only the commands of helm test run here")
         kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, "plimsoll-test")
         known = yaml.safe_load(kubeconfig.read_text())
         (place.folder / "token").write_text(known["users"][0]["user"]["token"])
@@ -127,7 +133,7 @@ def checks_image(cluster: ControlPlane) -> Image:
         (place.folder / "ca.crt").write_bytes(authority)
         for name, text in own(cluster, "/api/v1", "configmaps/plimsoll-test")["data"].items():
             (place.folder / name).write_text(text.replace(ACCOUNT, str(place.folder)))
-        words = [word.replace("/checks", str(place.folder)) for word in container["command"]]
+        name, *words = (word.replace("/checks", str(place.folder)) for word in container["command"])
         address = urlsplit(cluster.server)
         environment = plain_environment(container) | {
             "HOME": str(place.folder),
@@ -137,7 +143,8 @@ def checks_image(cluster: ControlPlane) -> Image:
             "KUBERNETES_SERVICE_HOST": address.hostname or "",
             "KUBERNETES_SERVICE_PORT": str(address.port),
         }
-        return Program(words, environment, ["/checks and the account's files are in the pod's folder"])
+        command = [shutil.which(name, path=environment["PATH"]) or name, *words]
+        return Program(command, environment, ["/checks and the account's files are in the pod's folder"])
 
     return program
 
