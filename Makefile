@@ -93,9 +93,10 @@ scale: $(READY) build ## 300 and 1,000 objects on 1,250 nodes, with and without 
 scale-console: $(READY) build ## the console's pages on 5,000 deployments and 1,250 nodes: a table, in minutes; fails where a goal is missed
 	$(BIN)/python -m benchmarks.console $(ARGS)
 
-test-engine: $(READY) build ## ask a real vLLM server (CPU build, installed on first use) what `test` reads of recorded answers
+test-engine: $(READY) build ## ask a real vLLM server (CPU build, installed on first use) what `test` reads of recorded answers, and a real SGLang
 	$(BIN)/python -m testbed.engine install
 	PLIMSOLL_ENGINE=ask $(PYTEST) tests/engine $(ARGS)
+	$(if $(ARGS),,$(PYTEST) tests/sglang)
 	$(if $(ARGS),,$(BIN)/python -m testbed.engine asked)
 
 test-engine-if-changed: $(READY) ## test-engine, if its files, the renderer or the release have changed since it last passed

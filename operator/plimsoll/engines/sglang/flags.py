@@ -2,8 +2,8 @@
 
 SGLang's parser is Python's ``argparse``: it takes ``--flag=value``, ``--flag value`` and every abbreviation that only
 one option begins with, and no ``_`` for ``-``. Each pattern is the shortest such abbreviation of every name of an
-option, and any text after it. A test compares them with the options of 0.5.23, which the wheel lists
-(``srt/arg_groups/fields``). ``--cuda-graph-max-bs`` is the name up to 0.5.19.
+option, and any text after it. Tests compare them with the options that the parser of 0.5.23 itself lists.
+``--cuda-graph-max-bs`` is the name up to 0.5.19.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OWNED_FLAGS: tuple[OwnedFlag, ...] = (
     OwnedFlag("--ep-size", "ep|ep-s.*|expert-p.*", "spec.overrides.tensorParallel"),
     OwnedFlag("--moe-dp-size", "moe-d.*", "spec.overrides.tensorParallel"),
     OwnedFlag("--nnodes", "nn.*", "spec.overrides.tensorParallel: a replica lives on one node"),
-    OwnedFlag("--node-rank", "no.*", "nothing: a replica lives on one node"),
+    OwnedFlag("--node-rank", "nod.*", "nothing: a replica lives on one node"),
     OwnedFlag("--dist-init-addr", "dist-i.*|nccl-i.*", "nothing: a replica lives on one node"),
     OwnedFlag(
         "--cuda-graph-backend-decode",
