@@ -1,1 +1,1 @@
-"""A real SGLang without a GPU: its own parser of arguments, asked in a process of its own."""
+"""A real SGLang without a GPU: its own parser of arguments, and its server with a tiny model on this machine's CPU."""

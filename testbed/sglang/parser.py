@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from testbed.sglang.environment import ensure_sglang
+from testbed.engine.environment import ensure_engine
+from testbed.sglang.environment import ensure_sglang, sglang_environment
 
 _SCRIPT: Final = Path(__file__).with_name("parse.py")
 _SECONDS: Final = 300.0
@@ -26,15 +26,14 @@ class Parsed:
 
 def parse(commands: Sequence[Sequence[str]]) -> tuple[dict[str, str], list[Parsed]]:
     """Return the parser's options with the name that each sets, and its answer to each list of arguments."""
-    python, folder = ensure_sglang()
     ran = subprocess.run(
-        [str(python), str(_SCRIPT)],
+        [str(ensure_engine()), str(_SCRIPT)],
         input=json.dumps([list(each) for each in commands]),
         check=True,
         capture_output=True,
         text=True,
         timeout=_SECONDS,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(folder)},
+        env=sglang_environment(ensure_sglang()),
     )
     answer = json.loads(ran.stdout)
     return answer["options"], [Parsed(each.get("read", {}), each.get("refused", "")) for each in answer["answers"]]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from plimsoll.adapters.prometheus.engine_series import Series, pod_signals
+from plimsoll.adapters.prometheus.pod_scrape import read_page
 from plimsoll.api.conversion.convert import check_without_model, to_request
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.decisions.outcomes import Split
@@ -18,8 +23,9 @@ from plimsoll.engines.failures import read_failure
 from plimsoll.engines.flags import owned_flag
 from plimsoll.engines.registry import ENGINES, engine_of
 from plimsoll.engines.sglang.engine import SGLANG
-from plimsoll.engines.sglang.metrics import METRICS
+from plimsoll.engines.sglang.metrics import METRICS, STREAMING_LABEL
 from plimsoll.placement.options.speed import speed_of
+from plimsoll.rebalance.signals.metrics import Buckets
 from tests.api.manifests import deployment
 from tests.support.planning import LLAMA_8B, gpu, model
 
@@ -169,3 +175,52 @@ def test_no_predicted_time_is_called_validated_before_rows_of_this_engine_are_be
     same = speed_of(usual, card, split, engine_of("vllm").settings(usual, card, split))
     assert same is not None
     assert same.validated
+
+
+PAGE = """
+sglang:token_usage{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 0.25
+sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 2.0
+sglang:prompt_tokens_total{engine_type="unified",is_streaming="false",model_name="m"} 3.0
+sglang:prompt_tokens_total{engine_type="unified",is_streaming="true",model_name="m"} 18.0
+sglang:cached_tokens_total{cache_source="device",engine_type="unified",model_name="m"} 10.0
+sglang:cached_tokens_total{cache_source="host",engine_type="unified",model_name="m"} 4.0
+sglang:time_to_first_token_seconds_count{engine_type="unified",is_streaming="false",model_name="m"} 1.0
+sglang:time_to_first_token_seconds_count{engine_type="unified",is_streaming="true",model_name="m"} 3.0
+sglang:time_to_first_token_seconds_bucket{engine_type="unified",is_streaming="false",le="0.1",model_name="m"} 0.0
+sglang:time_to_first_token_seconds_bucket{engine_type="unified",is_streaming="false",le="+Inf",model_name="m"} 1.0
+sglang:time_to_first_token_seconds_bucket{engine_type="unified",is_streaming="true",le="0.1",model_name="m"} 2.0
+sglang:time_to_first_token_seconds_bucket{engine_type="unified",is_streaming="true",le="+Inf",model_name="m"} 3.0
+sglang:generation_tokens_histogram_sum{engine_type="unified",model_name="m"} 32.0
+sglang:generation_tokens_histogram_count{engine_type="unified",model_name="m"} 4.0
+"""
+
+
+def test_a_figure_that_the_engine_divides_is_the_sum_of_its_series() -> None:
+    (found,) = pod_signals("pod", read_page(PAGE, 60.0, METRICS, buckets=True), METRICS).samples
+    assert (found.kv_usage, found.running) == (0.25, 2)
+    assert (found.prompt_tokens_total, found.prefix_queried_tokens_total, found.prefix_hit_tokens_total) == (21, 21, 14)
+    assert (found.first_tokens_total, found.finished_total, found.finished_output_tokens_total) == (4, 4, 32)
+    assert found.first_token_buckets == Buckets((0.1, math.inf), (2, 4))
+
+
+@given(st.lists(st.lists(st.integers(0, 100), min_size=1, max_size=5), min_size=1, max_size=3), st.data())
+def test_a_part_counts_from_its_first_sample_and_a_scrape_without_it_says_nothing(
+    parts: list[list[int]], data: st.DataObject
+) -> None:
+    """``parts`` are the increases of each part. Each begins at some scrape, and may be missing at later ones."""
+    begins = [data.draw(st.integers(0, 3)) for _ in parts]
+    gaps = [data.draw(st.sets(st.integers(begin + 1, 9))) for begin in begins]
+    values = [
+        {float(at): float(sum(steps[: at - begin + 1])) for at in range(begin, 10) if at not in gap}
+        for steps, begin, gap in zip(parts, begins, gaps, strict=True)
+    ]
+    usage = Series({"__name__": METRICS.kv_usage}, {float(at): 0.5 for at in range(10)}, METRICS.kv_usage, "")
+    counters = [
+        Series({STREAMING_LABEL: str(number)}, points, METRICS.prompt_tokens, "", (str(number), ""))
+        for number, points in enumerate(values)
+    ]
+    found = {each.at: each.prompt_tokens_total for each in pod_signals("pod", [usage, *counters], METRICS).samples}
+    for at in range(10):
+        begun = [points for points, begin in zip(values, begins, strict=True) if begin <= at]
+        whole = begun and all(at in points for points in begun)
+        assert found[at] == (sum(points[at] for points in begun) if whole else None)

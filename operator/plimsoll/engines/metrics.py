@@ -42,6 +42,7 @@ class EngineMetrics:
             while the engine does not know them.
         rank_label: the label of a data-parallel rank.
         own_labels: the labels that the engine gives its series itself.
+        part_labels: those of them that divide one figure of an engine: its series are added up.
         model_label: the one of them that holds the name under which clients ask for the model; empty where none does.
         former_names: older names of these series, each with its current name.
         path: the path of the engine's own page of metrics, on the port that it serves at.
@@ -65,6 +66,7 @@ class EngineMetrics:
     capacity_tokens: Callable[[Mapping[str, str], float], int | None]
     rank_label: str
     own_labels: frozenset[str] = frozenset()
+    part_labels: tuple[str, ...] = ()
     model_label: str = ""
     former_names: Mapping[str, str] = field(default_factory=dict)
     path: str = "/metrics"

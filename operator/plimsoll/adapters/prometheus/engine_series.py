@@ -37,13 +37,15 @@ class Series:
     """One series: its labels and its raw samples by scrape time in POSIX seconds.
 
     ``name`` is the name of the metric in current releases. ``engine`` is the data-parallel rank as text; empty if
-    the engine does not report it, and of a series of a gateway.
+    the engine does not report it, and of a series of a gateway. ``part`` are the values of the labels by which the
+    engine divides the figure; mostly there are none.
     """
 
     labels: Mapping[str, str]
     points: Mapping[float, float]
     name: str
     engine: str
+    part: tuple[str, ...] = ()
 
     @staticmethod
     def of(labels: Mapping[str, str], points: Mapping[float, float], metrics: EngineMetrics | None) -> Series:
@@ -52,7 +54,8 @@ class Series:
         if metrics is None:
             return Series(labels, points, name, "")
         current = bucket_names(metrics) if name.endswith(BUCKET) else metrics.former_names
-        return Series(labels, points, current.get(name, name), labels.get(metrics.rank_label, ""))
+        part = tuple([labels.get(label, "") for label in metrics.part_labels])
+        return Series(labels, points, current.get(name, name), labels.get(metrics.rank_label, ""), part)
 
     @property
     def freshness(self) -> tuple[float, int, bool, list[tuple[str, str]]]:
@@ -240,14 +243,33 @@ def _sum_by_time(series: Sequence[Series], engines: AbstractSet[str]) -> Mapping
 
 def _values_by_time(series: Iterable[Series], engines: AbstractSet[str]) -> dict[float, dict[str, float]]:
     """Return the engines' values of one metric, each from its freshest series, at each scrape that has all of them."""
-    best: dict[str, Series] = {}
+    best: dict[str, dict[tuple[str, ...], Series]] = {}
     for one in series:
-        if one.engine not in best or one.freshness > best[one.engine].freshness:
-            best[one.engine] = one
+        parts = best.setdefault(one.engine, {})
+        if one.part not in parts or one.freshness > parts[one.part].freshness:
+            parts[one.part] = one
     if not best or set(best) != engines:
         return {}
-    times = set.intersection(*(set(one.points) for one in best.values()))
-    return {at: {engine: one.points[at] for engine, one in best.items()} for at in times}
+    points = {engine: _added([*parts.values()]) for engine, parts in best.items()}
+    times = set.intersection(*map(set, points.values()))
+    return {at: {engine: by_time[at] for engine, by_time in points.items()} for at in times}
+
+
+def _added(parts: Sequence[Series]) -> Mapping[float, float]:
+    """Return the sum of the parts of a figure at each scrape. A part counts from its first sample, and is 0 before.
+
+    A scrape that lacks a part which was there before says nothing.
+    """
+    if len(parts) == 1:
+        return parts[0].points
+    begun = [(min(one.points), one.points) for one in parts]
+    found = dict[float, float]()
+    for at in set[float]().union(*(one.points for one in parts)):
+        values = [points.get(at) for since, points in begun if since <= at]
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            found[at] = _sum(known)
+    return found
 
 
 def _sum(values: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """The metrics with which an SGLang server reports its load. It has the page only with ``--enable-metrics``.
 
-Source of every name and label: ``srt/observability/metrics_collector.py``, 0.5.23. With tensor parallelism the first
-rank reports alone.
+Source of every name and label: ``srt/observability/metrics_collector.py``, 0.5.14 and 0.5.23, and the page of a server
+of the latter. With tensor parallelism the first rank reports alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,17 @@ from plimsoll.engines.metrics import EngineMetrics
 TTFT_SECONDS: Final = "sglang:time_to_first_token_seconds"
 ITL_SECONDS: Final = "sglang:inter_token_latency_seconds"
 """Histograms, observed as tokens are sent."""
+
+QUEUE_SECONDS: Final = "sglang:queue_time_seconds"
+"""Histogram, observed as a request leaves the queue."""
+
+PROMPT_LENGTHS: Final = "sglang:prompt_tokens_histogram"
+OUTPUT_LENGTHS: Final = "sglang:generation_tokens_histogram"
+"""Histograms, observed as a request ends."""
+
+STREAMING_LABEL: Final = "is_streaming"
+CACHE_LABEL: Final = "cache_source"
+"""Whether a request streams its answer, and whose cache a prefix was found in: each value has a series."""
 
 MODEL_LABEL: Final = "model_name"
 """The name of ``--served-model-name``."""
@@ -34,10 +45,19 @@ METRICS: Final = EngineMetrics(
     capacity="sglang:max_total_num_tokens",
     capacity_tokens=capacity_tokens,
     rank_label="dp_rank",
-    own_labels=frozenset({MODEL_LABEL, "engine_type", "tp_rank", "pp_rank", "moe_ep_rank", "dp_rank", "is_streaming"}),
+    own_labels=frozenset(
+        {MODEL_LABEL, "engine_type", "tp_rank", "pp_rank", "moe_ep_rank", "dp_rank", STREAMING_LABEL, CACHE_LABEL}
+    ),
+    part_labels=(STREAMING_LABEL, CACHE_LABEL),
     model_label=MODEL_LABEL,
+    prompt_lengths=PROMPT_LENGTHS,
+    output_lengths=OUTPUT_LENGTHS,
     first_token_seconds=TTFT_SECONDS,
     token_gap_seconds=ITL_SECONDS,
+    queue_seconds=QUEUE_SECONDS,
+    prefix_queried="sglang:prompt_tokens_total",
+    prefix_hit="sglang:cached_tokens_total",
 )
 """``token_usage`` is the largest share of any pool, to a hundredth; prefixes that can be dropped count as free.
-Requests that are thrown out have no series until the first. The counters of tokens move when a request ends."""
+Requests that are thrown out have no series until the first. The counters of tokens move when a request ends. Every
+prompt is looked up in the prefix cache."""
