@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 
 from testbed.engine_counters import Counters
 from testbed.engine_queue import Queue, Stream
@@ -16,6 +17,13 @@ GENERATED_PER_SECOND = 50.0
 
 DEFAULT_SLOTS = 256
 """Requests that an engine runs at the same time where its arguments do not say it."""
+
+
+class Server(Enum):
+    """The programs that are played. Their pages of metrics differ."""
+
+    VLLM = auto()
+    SGLANG = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,7 @@ class Engine:
         crowd: totals of the crowds so far.
         queue: the requests of streams.
         stream: its part of the stream that comes now; None while a crowd is there.
+        server: the program that is played.
     """
 
     namespace: str
@@ -66,6 +75,7 @@ class Engine:
     crowd: Counters = field(default_factory=Counters)
     queue: Queue = field(default_factory=Queue)
     stream: Stream | None = None
+    server: Server = Server.VLLM
 
     @property
     def counters(self) -> Counters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.engine_metrics import DEFAULT_SLOTS, Engine
+from testbed.engine_metrics import DEFAULT_SLOTS, Engine, Server
 from testbed.verdict import read_arguments
 
 CAPACITY_ANNOTATION = "plimsoll.dev/kv-capacity-tokens"
@@ -23,13 +23,15 @@ def is_ready(pod: dict[str, Any]) -> bool:
 
 def played_engine(pod: dict[str, Any]) -> Engine:
     """An idle engine for a pod: model and slots from its arguments, the cache from its annotation if it has one."""
-    arguments = read_arguments(engine_words(pod))
+    words = engine_words(pod)
+    arguments = read_arguments(words)
     return Engine(
         namespace=pod["metadata"]["namespace"],
         pod=pod["metadata"]["name"],
         model=arguments.served,
         capacity_tokens=_capacity(pod["metadata"]),
         slots=arguments.max_num_seqs or DEFAULT_SLOTS,
+        server=Server.SGLANG if words[:1] == ["sglang"] else Server.VLLM,
     )
 
 

@@ -65,7 +65,7 @@ def read_arguments(words: Sequence[str]) -> EngineArguments:
         model=model,
         served=flags.get("served-model-name", model),
         max_model_len=_whole(flags, "max-model-len"),
-        max_num_seqs=_whole(flags, "max-num-seqs"),
+        max_num_seqs=_whole(flags, "max-num-seqs") or _whole(flags, "max-running-requests"),
         max_num_batched_tokens=_whole(flags, "max-num-batched-tokens"),
         tensor_parallel=_whole(flags, "tensor-parallel-size") or 1,
         pipeline_parallel=_whole(flags, "pipeline-parallel-size") or 1,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from plimsoll.adapters.prometheus.engine_series import pod_signals
+from plimsoll.adapters.prometheus.pod_scrape import read_page
+from plimsoll.engines.sglang.metrics import METRICS as SGLANG_METRICS
 from plimsoll.engines.vllm.metrics import METRICS
 from testbed.api_client import ApiClient
 from testbed.engine_counters import Counters
-from testbed.engine_metrics import Demand, Engine, spread
+from testbed.engine_metrics import Demand, Engine, Server, spread
 from testbed.engine_page import exposition
 from testbed.engine_queue import Stream
 from testbed.engines import Engines
@@ -173,3 +177,24 @@ def test_an_engine_can_get_another_kv_cache_in_its_pod() -> None:
     engines.resize("ns/model", 30_000)
     engines.refresh()
     assert 'kv_cache_size_tokens="30000"' in engines.page()
+
+
+def test_the_page_of_a_played_sglang_has_what_the_adapter_reads_and_the_labels_of_a_real_one() -> None:
+    """The names are compared with a real server's by ``make test-engine``."""
+    stream = Stream(rate=2.0, prompt=1000, output=100, first_token_seconds=0.2, token_seconds=0.01)
+    idle = replace(engine("a", capacity_tokens=50_000), server=Server.SGLANG)
+    [played] = spread([idle], Demand(stream=stream))
+    page = exposition([played.after(60.0), engine("b")])
+    (found,) = pod_signals("a", read_page(page, 1.0, SGLANG_METRICS), SGLANG_METRICS).samples
+    totals = played.after(60.0).counters
+    assert found.kv_capacity_tokens == 50_000
+    assert found.finished_total == int(totals.finished) > 100
+    assert found.finished_prompt_tokens_total == found.prompt_tokens_total == found.prefix_queried_tokens_total
+    assert found.dequeued_total == found.finished_total
+    assert found.preemptions_total is None, "it appears with the first request that is thrown out"
+    read = {"a": set[str](), "b": set[str]()}
+    for sample in (sample for family in text_string_to_metric_families(page) for sample in family.samples):
+        read[sample.labels["pod"]].add(sample.name.partition(":")[0])
+        if sample.labels["pod"] == "a":
+            assert {*sample.labels} - {"namespace", "pod", "le"} <= SGLANG_METRICS.labels
+    assert read == {"a": {"sglang"}, "b": {"vllm"}}

@@ -1,0 +1,82 @@
+"""vLLM and SGLang side by side, on a real API server, scheduler and Prometheus: each is read in its own words.
+
+Both deployments get the same load. The pods' pages of metrics are those of their engines. The tests build on one
+another in the order of this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from plimsoll.api.bounds import usual_release
+from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.engines.registry import ENGINES
+from testbed.api_client import ApiError
+from testbed.engine_queue import Stream
+from tests.support.live_loop import CAPACITY, L4_POOL, TIMING, Bench, bench_of, engine_spec, stays
+
+pytestmark = [pytest.mark.cluster, pytest.mark.story]
+
+NAMES = {"first": "vllm", "second": "sglang"}
+SGLANG = {"name": "sglang", "version": usual_release("sglang")}
+AUTO = {"mode": "Auto", "maxReplicas": 3, **TIMING}
+
+EASY = Stream(rate=0.3, prompt=1500, output=100, first_token_seconds=0.35, token_seconds=0.085)
+HARD = Stream(rate=2.0, prompt=1500, output=100, first_token_seconds=0.35, token_seconds=0.085)
+"""One L4 carries some 1.15 of these requests a second."""
+
+
+def spec_of(name: str) -> dict[str, Any]:
+    return engine_spec(name, AUTO, engine={"name": NAMES[name], "version": usual_release(NAMES[name])})
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with bench_of("engines") as running:
+        running.add_nodes_of({name: {"L4": 3} for name in NAMES})
+        for name in NAMES:
+            running.view.apply(name, **spec_of(name))
+        for name in NAMES:
+            running.view.wait_ready(name)
+            running.stream(name, EASY)
+        yield running
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_runs_its_own_engine_and_reports_its_own_cache(bench: Bench, name: str) -> None:
+    engine = ENGINES[NAMES[name]]
+    [pod] = bench.view.pods(name)
+    [container] = pod["spec"]["containers"]
+    assert container["image"] == engine.image(Vendor.NVIDIA, str(usual_release(engine.name)))
+    bench.view.wait(lambda: bench.view.pools(name)[0].get("kvTokensReported") == CAPACITY, f"the cache of {name}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_requests_of_each_are_known_from_its_own_metrics(bench: Bench, name: str) -> None:
+    def learned() -> object:
+        return bench.rebalancing(name).get("learned", {}).get("outputTokens")
+
+    bench.view.wait(lambda: learned() == EASY.output, f"the lengths of {name}")
+
+
+def test_each_grows_with_its_load_and_the_other_stays_as_it_is(bench: Bench) -> None:
+    bench.stream("second", HARD)
+    bench.view.wait(lambda: sum(bench.replicas("second").values()) > 1, "another replica of second", 120.0)
+    assert bench.settled("first") == {L4_POOL: 1}
+    [made] = [made for made in bench.rebalancing("second")["changes"] if made["kind"] == "Add"][:1]
+    assert made["reason"] == "ArrivalsExceedCapacity"
+    bench.stream("first", HARD)
+    bench.view.wait(lambda: sum(bench.replicas("first").values()) > 1, "another replica of first", 120.0)
+
+
+def test_a_flag_of_the_other_engine_or_an_abbreviation_is_refused_and_nobody_else_notices(bench: Bench) -> None:
+    before = bench.replicas("first")
+    for flag in ("--mem-fraction-static=0.5", "--mem=0.5"):
+        with pytest.raises(ApiError, match="extraArgs"):
+            bench.view.apply("third", **engine_spec("third", AUTO, engine=SGLANG | {"extraArgs": [flag]}))
+    with pytest.raises(ApiError, match="lora is not for SGLang"):
+        bench.view.apply("third", **engine_spec("third", AUTO, engine=SGLANG | {"lora": {"maxRank": 16}}))
+    stays(lambda: bench.replicas("first") == before, 3.0, "first changed")
