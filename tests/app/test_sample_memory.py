@@ -222,7 +222,7 @@ def test_an_impossible_number_now_and_then_costs_itself_and_in_a_row_the_pod() -
     assert states[ERRORS_IN_A_ROW] is not SignalState.INVALID
 
 
-def test_a_thousand_pods_take_less_than_20_mib() -> None:
+def test_a_thousand_pods_take_less_than_14_mib() -> None:
     numbers = count(1)
 
     def full(at: float) -> EngineSample:
@@ -242,7 +242,7 @@ def test_a_thousand_pods_take_less_than_20_mib() -> None:
     finally:
         tracemalloc.stop()
     assert len(pods) == 100
-    assert used * 10 < 20 * 2**20, used * 10 / 2**20
+    assert used * 10 < 14 * 2**20, used * 10 / 2**20
 
 
 def scraped(dice: Random) -> list[tuple[float, EngineSample]]:
