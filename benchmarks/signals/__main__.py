@@ -26,6 +26,7 @@ from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.live.wanted import HISTORY_SECONDS, WantedSamples
 from plimsoll.app.settings import Settings
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.turns import Standing, take_turn
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import engine_of
@@ -89,12 +90,12 @@ RUNNING = running_of(view_of(0.0, ()))
 
 @dataclass(slots=True)
 class Turns:
-    """The turns of all deployments that have a new reading, each as a pass takes it."""
+    """The turns of all deployments that have a new reading, each as a pass takes it. Its pods were read before."""
 
     live: LiveSignals
     began: float = field(default_factory=time.time)
     taken: int = 0
-    _views: dict[ObjectKey, View] = field(default_factory=dict)
+    _pods: dict[ObjectKey, tuple[View, Surroundings]] = field(default_factory=dict)
     standings: dict[ObjectKey, Standing] = field(default_factory=dict)
     seen: dict[ObjectKey, Reading] = field(default_factory=dict)
 
@@ -105,16 +106,14 @@ class Turns:
         for key, reading in list(self.live.readings.items()):
             if self.seen.get(key) is reading:
                 continue
-            view = self._views.get(key) or self._view(key)
-            self._views[key] = view
-            begun = Standing(
-                view.wanted, view.wanted, ChangeHistory(), memory=LoopMemory("pool", startup_seconds=300.0)
-            )
+            if key not in self._pods:
+                self._begin(key)
+            view, around = self._pods[key]
             self.standings[key] = take_turn(
                 SPEC,
-                self.standings.get(key, begun),
+                self.standings[key],
                 RUNNING,
-                surroundings_of(view),
+                around,
                 reading,
                 room_of(view, view.wanted),
                 now=now,
@@ -122,9 +121,11 @@ class Turns:
             self.seen[key] = reading
             self.taken += 1
 
-    def _view(self, key: ObjectKey) -> View:
+    def _begin(self, key: ObjectKey) -> None:
         pods = tuple(PodView(pod, self.began - 4000, self.began - 3900) for pod in self.live.wanted[key].pods)
-        return view_of(self.began, pods)
+        view, memory = view_of(self.began, pods), LoopMemory("pool", startup_seconds=300.0)
+        self._pods[key] = view, surroundings_of(view)
+        self.standings[key] = Standing(view.wanted, view.wanted, ChangeHistory(), memory=memory)
 
     async def go_on(self, changed: asyncio.Event) -> None:
         """Take them whenever something has changed, in a thread, until cancelled."""

@@ -113,8 +113,6 @@ def test_a_page_becomes_a_sample_of_the_time_of_its_scrape(scrape: PodScrape, ho
         prompt_tokens_total=900.0,
         finished_total=3.0,
         finished_output_tokens_total=300.0,
-        waiting_for_capacity=2.0,
-        waiting_deferred=1.0,
     )
     assert reading == Reading(reading.pods)
     assert set(honest.paths) == {"/metrics"}
@@ -129,7 +127,7 @@ def test_ranks_on_one_page_are_put_together() -> None:
         reading = until(scrape, lambda reading: "a" in reading.pods, a=HONEST)
         scrape.close()
     (sample,) = reading.pods["a"].samples
-    assert (sample.kv_usage, sample.rank_usages, sample.waiting_for_capacity) == (0.375, (0.5, 0.25), 4.0)
+    assert (sample.kv_usage, sample.rank_usages) == (0.375, (0.5, 0.25))
 
 
 def test_a_pod_is_not_scraped_more_often_than_it_should_be(honest: FakeEngine) -> None:

@@ -15,7 +15,14 @@ import pytest
 
 from plimsoll.adapters.prometheus import prometheus
 from plimsoll.adapters.prometheus.access import LABEL_PAIRS
-from plimsoll.adapters.prometheus.engine_series import MOST_RANKS, MOST_SCRAPES, MOST_SERIES, Series, pod_signals
+from plimsoll.adapters.prometheus.engine_series import (
+    MOST_RANKS,
+    MOST_SCRAPES,
+    MOST_SERIES,
+    Series,
+    pod_signals,
+    read_names,
+)
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus.readings import Asked
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -128,7 +135,6 @@ HISTOGRAMS = {
     "request_generation_tokens": ("300", "3"),
     "time_to_first_token_seconds": ("1.5", "4"),
     "inter_token_latency_seconds": ("6", "300"),
-    "request_queue_time_seconds": ("0.25", "4"),
 }
 HISTORY = EngineSample(
     at=NOW - 5,
@@ -146,10 +152,6 @@ HISTORY = EngineSample(
     first_tokens_total=4.0,
     token_gap_seconds_total=6.0,
     token_gaps_total=300.0,
-    queue_seconds_total=0.25,
-    dequeued_total=4.0,
-    waiting_for_capacity=1.0,
-    waiting_deferred=0.0,
     prefix_queried_tokens_total=900.0,
     prefix_hit_tokens_total=450.0,
 )
@@ -161,24 +163,26 @@ def full_series(target: dict[str, str] | None = None, **labels: str) -> list[Any
     for name, (total, count) in HISTOGRAMS.items():
         found.append(series(f"{name}_sum", {-5: total}, target, **labels))
         found.append(series(f"{name}_count", {-5: count}, target, **labels))
-    for reason, value in {"capacity": "1", "deferred": "0"}.items():
-        found.append(series("num_requests_waiting_by_reason", {-5: value}, target, **labels, reason=reason))
     found.append(series("prefix_cache_queries_total", {-5: "900"}, target, **labels))
     found.append(series("prefix_cache_hits_total", {-5: "450"}, target, **labels))
     return found
 
 
-def test_a_sample_has_the_lengths_the_times_and_the_reasons() -> None:
+def test_a_sample_has_the_lengths_and_the_times() -> None:
     assert samples(read(replying(*full_series()))) == [HISTORY]
 
 
-def test_a_release_without_a_histogram_leaves_its_figures_open() -> None:
-    found = [one for one in full_series() if "queue_time" not in one["metric"]["__name__"]]
-    found = [one for one in found if "by_reason" not in one["metric"]["__name__"]]
+def test_nothing_is_asked_for_that_no_sample_has() -> None:
+    for name in set(read_names(METRICS)) - METRICS.former_names.keys():
+        rest = [one for one in full_series() if one["metric"]["__name__"] != name]
+        assert len(rest) == len(full_series()) - 1, name
+        assert read(replying(*rest)).pods != read(replying(*full_series())).pods, name
 
-    unknown: dict[str, Any] = dict.fromkeys(
-        ("queue_seconds_total", "dequeued_total", "waiting_for_capacity", "waiting_deferred")
-    )
+
+def test_a_release_without_a_histogram_leaves_its_figures_open() -> None:
+    found = [one for one in full_series() if "inter_token" not in one["metric"]["__name__"]]
+
+    unknown: dict[str, Any] = dict.fromkeys(("token_gap_seconds_total", "token_gaps_total"))
     assert samples(read(replying(*found))) == [replace(HISTORY, **unknown)]
 
 
@@ -199,13 +203,11 @@ def test_both_names_of_the_time_between_tokens_count_once() -> None:
     assert samples(read(replying(*found))) == [HISTORY]
 
 
-def test_a_rank_without_a_reason_or_a_histogram_makes_only_these_unknown() -> None:
-    second = [one for one in full_series(engine="1") if one["metric"].get("reason") != "deferred"]
-    second = [one for one in second if "first_token_seconds_count" not in one["metric"]["__name__"]]
+def test_a_rank_without_a_histogram_makes_only_this_unknown() -> None:
+    second = [one for one in full_series(engine="1") if "first_token_seconds_count" not in one["metric"]["__name__"]]
 
     (sample,) = samples(read(replying(*full_series(), *second)))
 
-    assert (sample.waiting_for_capacity, sample.waiting_deferred) == (2.0, None)
     assert (sample.ttft_seconds_total, sample.first_tokens_total) == (3.0, None)
     assert (sample.finished_total, sample.prefix_hit_tokens_total) == (6.0, 900.0)
 
@@ -742,7 +744,7 @@ def test_a_page_that_gives_each_series_a_time_or_a_rank_of_its_own_is_read_in_pa
         Series({"__name__": METRICS.kv_usage, "engine": str(each)}, {NOW + each: 0.5}, METRICS.kv_usage, str(each))
         for each in range(MOST_RANKS + 1)
     ]
-    at_once = [replace(each, points={NOW: 0.5}) for each in ranks]
+    at_once = [each._replace(points={NOW: 0.5}) for each in ranks]
     assert pod_signals("p", at_once[1:], METRICS).samples[0].rank_usages == (0.5,) * MOST_RANKS
     assert pod_signals("p", at_once, METRICS).samples[0].rank_usages == ()
     times = Series(ranks[0].labels, dict.fromkeys(range(MOST_SCRAPES + 1), 0.5), METRICS.kv_usage, "0")

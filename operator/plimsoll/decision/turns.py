@@ -292,8 +292,9 @@ def take_turn(
     floor = 0 if spec.total_concurrency is None else standing.base_replicas
     ceiling = 1 if running.mounts_alone else UNBOUNDED_REPLICAS
     memory = standing.memory.about(running.pool)
-    policy = policy_of(spec, floor, ceiling).with_schedule(scheduled, now, memory.expected_startup_seconds)
-    policy, history = replace(policy, contested=contested), standing.history.clamped(now)
+    policy = policy_of(spec, floor, ceiling, contested=contested)
+    policy = policy.with_schedule(scheduled, now, memory.expected_startup_seconds)
+    history = standing.history.clamped(now)
     situation = Situation(
         _need_of(running.figures),
         _placement(standing, running, around, what_if),
@@ -311,12 +312,17 @@ def take_turn(
     if pending is not None:
         standing = replace(standing, answered=pending.heard(standing.answered, now))
     standing, ends, given_up = _gone_on(standing, situation, around)
-    turn = replace(_answered(spec, policy, standing, decided, what_if, pending, now), ends=ends, given_up=given_up)
+    turn, detail = _answered(spec, policy, standing, decided, what_if, pending, now), ""
     if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
-        turn = replace(turn, detail=reading.error or (reading.gateway.error if reading.gateway else ""))
-    figures = live_figures(situation, decided, turn.standing.target_replicas)
+        detail = reading.error or (reading.gateway.error if reading.gateway else "")
     return replace(
-        turn, decided=decided, figures=figures, hints=hints_of(spec.rebalancing, reading, policy, contested=contested)
+        turn,
+        detail=detail,
+        ends=ends,
+        given_up=given_up,
+        decided=decided,
+        figures=live_figures(situation, decided, turn.standing.target_replicas),
+        hints=hints_of(spec.rebalancing, reading, policy, contested=contested),
     )
 
 
@@ -476,10 +482,13 @@ def _need_of(figures: MemoryEstimate | None) -> DeclaredNeed:
     return DeclaredNeed(figures.kv_needed_tokens, figures.expected_bytes)
 
 
-def policy_of(spec: InferenceDeploymentSpec, floor: int = 0, ceiling: int = UNBOUNDED_REPLICAS) -> RebalancePolicy:
+def policy_of(
+    spec: InferenceDeploymentSpec, floor: int = 0, ceiling: int = UNBOUNDED_REPLICAS, *, contested: bool = False
+) -> RebalancePolicy:
     """The user's limits as the core's policy.
 
     Fewer replicas than ``floor`` do not hold ``totalConcurrency``. More than ``ceiling`` cannot mount the volumes.
+    ``contested``: others keep changing ``spec.replicas``.
     """
     given, scales = spec.rebalancing, spec.rebalancing.scale is not ScaleOwner.EXTERNAL
     most = UNBOUNDED_REPLICAS if given.max_replicas is None or not scales else given.max_replicas
@@ -496,6 +505,7 @@ def policy_of(spec: InferenceDeploymentSpec, floor: int = 0, ceiling: int = UNBO
         idle_seconds=(given.idle_seconds or IDLE_SECONDS) if may_sleep(given) else None,
         wakes=may_sleep(given) and given.gateway is not None and given.wake is not WakeSignal.MANUAL,
         scales=scales,
+        contested=contested,
         additions_per_hour=None if given.limits is None else given.limits.additions_per_hour,
         dollars_per_hour=None if given.limits is None else given.limits.dollars,
     )

@@ -198,4 +198,4 @@ def is_believed(labels: Mapping[str, str], pair: LabelPair, pairs: Iterable[Labe
 
 def names_only(namespace: str, labels: Mapping[str, str], others: Iterable[str]) -> bool:
     """Whether each of the other labels names this namespace, or none."""
-    return all(labels.get(other, "") in ("", namespace) for other in others)
+    return {labels.get(other, "") for other in others} <= {"", namespace}

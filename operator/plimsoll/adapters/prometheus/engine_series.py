@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from plimsoll.adapters.prometheus.readings import is_count, is_share, without_lone_errors
 from plimsoll.domain.errors import SourceUnavailable
@@ -15,7 +14,7 @@ from plimsoll.rebalance.signals.metrics import Buckets, EngineSample, PodSignals
 from plimsoll.rebalance.signals.percentiles import buckets_of
 
 MOST_SERIES = 4096
-"""The most series of one pod that are read: 25 for each of 64 ranks, from two Prometheus servers, are 3200. More are no
+"""The most series of one pod that are read: 16 for each of 64 ranks, from two Prometheus servers, are 2048. More are no
 engine's, and nothing is known of its load."""
 
 MOST_BUCKETS = 128
@@ -32,8 +31,7 @@ MOST_RANKS = 256
 """The most ranks that are read one by one. Each sample that is remembered has their figures."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """One series: its labels and its raw samples by scrape time in POSIX seconds.
 
     ``name`` is the name of the metric in current releases. ``engine`` is the data-parallel rank as text; empty if
@@ -64,6 +62,15 @@ class Series:
         return (max(self.points), len(self.points), current, sorted(self.labels.items()))
 
 
+def read_names(metrics: EngineMetrics) -> tuple[str, ...]:
+    """Return the series that samples are made of, by current and former names, that of the use of the cache first.
+
+    Those of buckets are :func:`bucket_names`.
+    """
+    names = (metrics.kv_usage, metrics.capacity, *(name for _, name in _summed(metrics)))
+    return (*dict.fromkeys(name for name in names if name), *metrics.former_names)
+
+
 def bucket_names(metrics: EngineMetrics) -> dict[str, str]:
     """Return the series of buckets that percentiles are made of, by their current and by their former names."""
     found = dict[str, str]()
@@ -86,7 +93,7 @@ def parse_series(result: Any, metrics: EngineMetrics | None, *, shift_seconds: f
         SourceUnavailable: the reply has another shape.
     """
     try:
-        read = [Series.of({**entry["metric"]}, _points_of(entry["values"], shift_seconds), metrics) for entry in result]
+        read = [Series.of(entry["metric"], _points_of(entry["values"], shift_seconds), metrics) for entry in result]
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise SourceUnavailable("Prometheus answered with another shape than a range vector") from error
     return [series for series in read if series.points]
@@ -94,8 +101,8 @@ def parse_series(result: Any, metrics: EngineMetrics | None, *, shift_seconds: f
 
 def _points_of(values: Any, shift_seconds: float) -> dict[float, float]:
     """Return values by time. A point without a finite time belongs to no scrape and is left out."""
-    points = ((float(at) + shift_seconds, float(value)) for at, value in values)
-    return {at: value for at, value in points if math.isfinite(at)}
+    points = {float(at) + shift_seconds: float(value) for at, value in values}
+    return points if all(map(math.isfinite, points)) else {at: points[at] for at in points if math.isfinite(at)}
 
 
 def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> PodSignals:
@@ -123,7 +130,7 @@ def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> P
     figures: dict[str, Mapping[float, Any]] = _sums(scrape, engines, metrics)
     figures["kv_usage"] = _usage_by_time(uses, caches)
     figures["kv_capacity_tokens"] = {at: sum(by_engine.values()) for at, by_engine in caches.items()}
-    times = sorted({at for by_time in figures.values() for at in by_time})[-MOST_SCRAPES:]
+    times = sorted(set[float]().union(*figures.values()))[-MOST_SCRAPES:]
     if 1 < len(engines) <= MOST_RANKS:  # one rank's use is the pod's
         ranks = sorted(engines, key=lambda rank: (not rank.isdecimal(), len(rank), rank))
         figures["rank_usages"] = _by_rank(uses, ranks, is_share)
@@ -153,8 +160,6 @@ def _summed(metrics: EngineMetrics) -> tuple[tuple[str, str], ...]:
         "first_tokens_total": count_of(metrics.first_token_seconds),
         "token_gap_seconds_total": total_of(metrics.token_gap_seconds),
         "token_gaps_total": count_of(metrics.token_gap_seconds),
-        "queue_seconds_total": total_of(metrics.queue_seconds),
-        "dequeued_total": count_of(metrics.queue_seconds),
         "prefix_queried_tokens_total": metrics.prefix_queried,
         "prefix_hit_tokens_total": metrics.prefix_hit,
     }
@@ -164,21 +169,7 @@ def _summed(metrics: EngineMetrics) -> tuple[tuple[str, str], ...]:
 def _sums(
     scrape: Mapping[str, Sequence[Series]], engines: AbstractSet[str], metrics: EngineMetrics
 ) -> dict[str, Mapping[float, Any]]:
-    found = {field: _sum_by_time(scrape[name], engines) for field, name in _summed(metrics) if name in scrape}
-    return {**found, **_waiting_parts(scrape, engines, metrics)}
-
-
-def _waiting_parts(
-    scrape: Mapping[str, Sequence[Series]], engines: AbstractSet[str], metrics: EngineMetrics
-) -> dict[str, Mapping[float, float]]:
-    """Return the waiting requests for each reason, which have a series of their own."""
-    reasons = metrics.waiting_reasons
-    if reasons is None:
-        return {}
-    fields = {"waiting_for_capacity": reasons.capacity, "waiting_deferred": reasons.deferred}
-    some = scrape.get(reasons.name, ())
-    by_reason = {field: [one for one in some if one.labels.get(reasons.label) == of] for field, of in fields.items()}
-    return {field: _sum_by_time(some, engines) for field, some in by_reason.items()}
+    return {field: _sum_by_time(scrape[name], engines) for field, name in _summed(metrics) if name in scrape}
 
 
 def _histograms(
@@ -219,15 +210,15 @@ def _newest_scrape(
 ) -> tuple[Sequence[Series], Callable[[Series], bool] | None]:
     """Return the series of that target whose load was scraped last, and whether another is of it; None: all are."""
     loads = [one for one in series if one.name != metrics.capacity]
+    if not loads:
+        return (), None
     # The metric of the capacity may have dozens of extra labels, so the target's labels come from the other metrics.
-    names = set[str]().union(*{frozenset(one.labels) for one in loads}) - {"__name__"} - metrics.labels
-    targets = dict[frozenset[tuple[str, str]], list[Series]]()
-    for one in series:
-        targets.setdefault(_only(names, one), []).append(one)
-    if len(targets) > 1 and loads:
-        newest = _only(names, max(loads, key=lambda one: one.freshness))
-        return targets[newest], lambda one: _only(names, one) == newest
-    return (series, None) if loads else ((), None)
+    names = set[str]().union(*[one.labels for one in loads]) - {"__name__"} - metrics.labels
+    usual = _only(names, loads[0])
+    if len(usual) == len(names) and all(usual <= one.labels.items() for one in series):
+        return series, None
+    newest = _only(names, max(loads, key=lambda one: one.freshness))
+    return [one for one in series if _only(names, one) == newest], lambda one: _only(names, one) == newest
 
 
 def _only(names: AbstractSet[str], series: Series) -> frozenset[tuple[str, str]]:

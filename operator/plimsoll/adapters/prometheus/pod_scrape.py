@@ -24,7 +24,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from plimsoll.adapters.prometheus.bounded_session import LimitedAdapter, session_with, unreachable
-from plimsoll.adapters.prometheus.engine_series import BOUND, MOST_SERIES, Series, bucket_names, pod_signals
+from plimsoll.adapters.prometheus.engine_series import (
+    BOUND,
+    MOST_SERIES,
+    Series,
+    bucket_names,
+    pod_signals,
+    read_names,
+)
 from plimsoll.adapters.prometheus.readings import Asked
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.requests.workload import ENGINE_PORT
@@ -250,7 +257,7 @@ def read_page(text: str, at: float, metrics: EngineMetrics, *, buckets: bool = F
         SourceUnavailable: a line of a known series cannot be read or is too long, or there are too many of them.
     """
     more = bucket_names(metrics) if buckets else ()
-    wanted = "|".join(re.escape(name) for name in (*metrics.names, *metrics.former_names, *more))
+    wanted = "|".join(re.escape(name) for name in (*read_names(metrics), *more))
     lines = re.findall(rf"^(?:{wanted})[ \t{{].*$", text, re.MULTILINE)
     if len(lines) > MOST_SERIES:
         raise SourceUnavailable(f"its metrics have more than {MOST_SERIES} series")

@@ -38,7 +38,13 @@ from plimsoll.adapters.prometheus.bounded_session import (
     session_with,
     unreachable,
 )
-from plimsoll.adapters.prometheus.engine_series import Series, bucket_names, parse_series, pod_signals
+from plimsoll.adapters.prometheus.engine_series import (
+    Series,
+    bucket_names,
+    parse_series,
+    pod_signals,
+    read_names,
+)
 from plimsoll.adapters.prometheus.questions import (
     GPU_NAMES,
     USUAL_METRICS,
@@ -64,8 +70,8 @@ from plimsoll.rebalance.signals.metrics import GpuActivity, PodSignals, SignalSt
 from plimsoll.rebalance.signals.reading import PastReading, Reading
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-"""Largest reply that is read. 64 pods with 25 series and 47 scrapes of some 30 bytes, which are the 700 s of a first
-reading at a scrape of 15 s, are 3 MB with their labels. A reply takes some nine times its length in memory."""
+"""Largest reply that is read. 64 pods with 16 series and 47 scrapes of some 30 bytes, which are the 700 s of a first
+reading at a scrape of 15 s, are 2 MB with their labels. A reply takes some nine times its length in memory."""
 
 GPU_TIMEOUT_SECONDS = 2.0
 """Time limit for the question about GPUs. It comes after a reading, and both together have 10 s."""
@@ -77,7 +83,7 @@ PAST_TIMEOUT_SECONDS = 3.0
 """The same for the question about days before, for which no reading waits. The server gets it, too, and can stop."""
 
 MOST_KEYS = 64
-"""Pods in one query: some 1,600 series, of which the shortest limit of a managed service that is known takes 10,000
+"""Pods in one query: some 1,000 series, of which the shortest limit of a managed service that is known takes 10,000
 (https://grafana.com/docs/mimir/latest/references/http-api/, ``max_fetched_series_per_query``). It is halved where a
 server refuses so many."""
 
@@ -200,7 +206,7 @@ class PrometheusSignals:
         """
         pods = {ObjectKey(each.namespace, pod) for each in asked for pod in each.pods}
         buckets = bucket_names(metrics) if any(each.buckets for each in asked) else ()
-        kind = _Kind((*metrics.names, *metrics.former_names, *buckets), metrics=metrics)
+        kind = _Kind((*read_names(metrics), *buckets), metrics=metrics)
         try:
             client = self._client()
             when = self._when(client, now, max((each.window_seconds for each in asked), default=0))
@@ -435,13 +441,16 @@ class PrometheusSignals:
     ) -> dict[ObjectKey, _Series]:
         """Read some objects by one query; each half of them by its own if the server refuses it or sends too much."""
         found: dict[ObjectKey, _Series] = {key: _Series(pair, []) for key in keys}
+        lists: dict[tuple[str, str], list[Series]] = {key: each.series for key, each in found.items()}
         others = [] if kind.others else other_namespaces(pair, self._label_pairs)
+        within, of_name = pair[0], kind.label or pair[1]
         try:
             for series in self._series(client, kind, pair, keys, when):
-                namespace = series.labels.get(pair[0], "")
-                of_key = found.get(ObjectKey(namespace, series.labels.get(kind.label or pair[1], "")))
-                if of_key is not None and names_only(namespace, series.labels, others):
-                    of_key.series.append(series)
+                labels = series.labels
+                namespace = labels.get(within, "")
+                own = lists.get((namespace, labels.get(of_name, "")))
+                if own is not None and names_only(namespace, labels, others):
+                    own.append(series)
         except (QueryRefused, ReplyTooLarge) as error:
             if len(keys) == 1:
                 return {keys[0]: _Series(pair, [], error)}

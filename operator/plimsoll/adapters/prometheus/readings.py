@@ -9,14 +9,15 @@ nothing else is not: its last numbers stay as they are, and the judge of the win
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Protocol, runtime_checkable
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.signals.gateway import GatewayQueue
-from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW, LARGEST_COUNT
-from plimsoll.rebalance.signals.metrics import NO_NUMBERS, EngineSample
+from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW
+from plimsoll.rebalance.signals.metrics import LARGEST_COUNT, NUMBERS, EngineSample
 from plimsoll.rebalance.signals.reading import PastReading, Reading
 
 
@@ -93,7 +94,7 @@ class PastReader(Protocol):
 _NEEDED = ("kv_usage", "waiting")
 """The figures that every decision needs. Only they tell an engine with wrong numbers from one without numbers."""
 
-_OTHERS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", *NO_NUMBERS, *_NEEDED))
+_OTHERS = tuple(name for name in NUMBERS if name not in _NEEDED)
 
 
 def is_share(value: float) -> bool:
@@ -111,7 +112,7 @@ def without_lone_errors(samples: Iterable[EngineSample]) -> tuple[EngineSample, 
 
     Figures that every decision needs stay as they are if :func:`settled` leaves them.
     """
-    return settled(sorted((_without(sample, _OTHERS) for sample in samples), key=lambda sample: sample.at))
+    return settled(sorted((_without(sample, _OTHERS) for sample in samples), key=attrgetter("at")))
 
 
 def settled(ordered: Sequence[EngineSample]) -> tuple[EngineSample, ...]:
@@ -120,18 +121,14 @@ def settled(ordered: Sequence[EngineSample]) -> tuple[EngineSample, ...]:
     If each of the newest :data:`ERRORS_IN_A_ROW` samples (or of all, if there are fewer) has such a figure, all stay
     as they are.
     """
-    if all(_is_wrong(sample) for sample in ordered[-ERRORS_IN_A_ROW:]):
+    if all(_impossible(sample, _NEEDED) for sample in ordered[-ERRORS_IN_A_ROW:]):
         return tuple(ordered)
-    return tuple(_without(sample, _NEEDED) if _is_wrong(sample) else sample for sample in ordered)
-
-
-def _is_wrong(sample: EngineSample) -> bool:
-    """Whether a figure that every decision needs is impossible. Every remembered sample is asked at every reading."""
-    usage, waiting = sample.kv_usage, sample.waiting
-    return (usage is not None and not is_share(usage)) or (waiting is not None and not 0 <= waiting <= LARGEST_COUNT)
+    return tuple([_without(sample, _NEEDED) for sample in ordered])
 
 
 def _without(sample: EngineSample, names: Sequence[str]) -> EngineSample:
+    if sample.is_possible:
+        return sample
     unknown: dict[str, Any] = dict.fromkeys(_impossible(sample, names))
     return replace(sample, **unknown) if unknown else sample
 

@@ -50,7 +50,7 @@ MOST_PODS = 64
 """Pods of one reading: as many as one query asks about."""
 
 MOST_SERIES = 4096
-"""Series of one reading: 64 pods have some 1,600. What an object had last time counts."""
+"""Series of one reading: 64 pods have some 1,000. What an object had last time counts."""
 
 REST = 2.0
 """How many times the CPU time of its last readings a namespace is not read again: it takes a third of a core at most. A

@@ -12,7 +12,7 @@ from math import sqrt
 from statistics import fmean, median
 
 from plimsoll.domain.public_words import Numbers
-from plimsoll.rebalance.law.capacity import ReplicaModel, times_of
+from plimsoll.rebalance.law.capacity import ReplicaModel, seconds_of_token
 from plimsoll.rebalance.law.wishes import LONG_QUEUE
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
@@ -80,7 +80,8 @@ class Alike:
     @property
     def teaching(self) -> Traffic:
         """The load of those that show what a replica does: without those that generate nothing."""
-        return self.traffic.of_pods([each for each in self.traffic.loads if not each.is_stalled] or self.traffic.loads)
+        loads = [each for each in self.traffic.loads if not each.is_stalled]
+        return self.traffic.of_pods(loads) if 0 < len(loads) < len(self.traffic.loads) else self.traffic
 
 
 def alike_of(situation: Situation, memory: LoopMemory, traffic: Traffic) -> Alike:
@@ -169,6 +170,8 @@ def with_suspects(memory: LoopMemory, situation: Situation) -> LoopMemory:
         replace(each, since=min(now, known[key].since)) if key in known else each
         for key, each in (kept | found).items()
     ]
+    if not (suspects or known):
+        return memory
     return replace(memory, suspects=tuple(sorted(suspects, key=lambda each: (each.since, each.pod))))
 
 
@@ -188,7 +191,8 @@ def _slow(situation: Situation, memory: LoopMemory, known: Iterable[object]) -> 
     traffic, model, before = situation.load.traffic, situation.placement.model, set(known)
     if traffic is None or traffic.lengths is None or model is None:
         return
-    speeds = [_Speed.of(each, traffic, replace(model, slowness=memory.slowness)) for each in traffic.loads]
+    model = replace(model, slowness=memory.slowness)
+    speeds = [_Speed.of(each, traffic, model) for each in traffic.loads]
     measured = [each for each in speeds if each is not None]
     for speed in measured:
         others = [each for each in measured if each is not speed]
@@ -217,7 +221,7 @@ class _Speed:
         mean = load.token_seconds.mean
         if mean is None or traffic.lengths is None or not _is_measured(load):
             return None
-        return _Speed(load, mean, mean / times_of(model, traffic.lengths, load.running).token)
+        return _Speed(load, mean, mean / seconds_of_token(model, traffic.lengths, load.running))
 
     def bound(self, others: Sequence[_Speed]) -> float:
         """Return the factor from which it is slow."""

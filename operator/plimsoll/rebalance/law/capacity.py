@@ -144,6 +144,13 @@ def times_of(replica: ReplicaModel, lengths: Lengths, running: float) -> Times:
     return Times(first * replica.slowness, max(token.total, costs.floor.seconds) * replica.slowness)
 
 
+def seconds_of_token(replica: ReplicaModel, lengths: Lengths, running: float) -> float:
+    """Return the mean seconds between two tokens alone, as :func:`times_of` does."""
+    load, costs = _load(lengths, running), replica.costs
+    token = token_seconds(costs, load, replica.limits.step_tokens, decode_step(costs, load))
+    return max(token.total, costs.floor.seconds) * replica.slowness
+
+
 def decode_seconds(replica: ReplicaModel, lengths: Lengths, running: float) -> float:
     """Return the time of a step in which so many requests generate a token each, and no prompt rides along."""
     return decode_step(replica.costs, _load(lengths, running)).total * replica.slowness

@@ -71,9 +71,8 @@ def unreachable(replica: ReplicaModel, lengths: Lengths, traffic: Traffic) -> Fi
     That is so if one request alone takes too long, or if a replica keeps the promise with hardly any of the
     requests that it could run.
     """
-    alone = times_of(replica, lengths, 1.0)
-    capacity = capacity_of(replica, lengths)
     for each in missed_figures(traffic, replica.slo):
+        alone, capacity = times_of(replica, lengths, 1.0), capacity_of(replica, lengths)
         is_wasted = capacity.limit is _LIMITS[each.name] and _is_wasted(capacity, replica, lengths)
         if each.of(alone) > each.promised or is_wasted:
             return each

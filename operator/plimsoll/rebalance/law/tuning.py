@@ -19,7 +19,7 @@ from plimsoll.rebalance.law.capacity import (
     ReplicaModel,
     capacity_of,
     decode_seconds,
-    times_of,
+    seconds_of_token,
 )
 from plimsoll.rebalance.law.promise import missed_figures
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
@@ -125,7 +125,7 @@ def is_prefill_bound(model: ReplicaModel, lengths: Lengths) -> bool:
 
 def prompt_share(model: ReplicaModel, lengths: Lengths, running: float) -> float:
     """Return the part of the time per token that prompts of others take, 0 to 1."""
-    return max(0.0, 1 - decode_seconds(model, lengths, running) / times_of(model, lengths, running).token)
+    return max(0.0, 1 - decode_seconds(model, lengths, running) / seconds_of_token(model, lengths, running))
 
 
 def token_times(model: ReplicaModel, lengths: Lengths, traffic: Traffic, step: int = 0) -> TokenTimes | None:
@@ -133,7 +133,7 @@ def token_times(model: ReplicaModel, lengths: Lengths, traffic: Traffic, step: i
     measured, promised, running = traffic.token_seconds, model.slo.tpot_seconds, traffic.running / traffic.pods
     if measured is None or promised is None:
         return None
-    then = times_of(model.limited(StepLimits(step)), lengths, running).token
+    then = seconds_of_token(model.limited(StepLimits(step)), lengths, running)
     return TokenTimes(measured, promised, decode_seconds(model, lengths, running), then)
 
 

@@ -9,10 +9,9 @@ from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.load import (
     CLOCK_TOLERANCE_SECONDS,
     ERRORS_IN_A_ROW,
-    LARGEST_COUNT,
     OLDEST_SAMPLE_SECONDS,
 )
-from plimsoll.rebalance.signals.metrics import SignalState, worst
+from plimsoll.rebalance.signals.metrics import LARGEST_COUNT, SignalState, worst
 from plimsoll.rebalance.signals.tracks import TimeSeries
 
 Scrapes = Mapping[float, float]

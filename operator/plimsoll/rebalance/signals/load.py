@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from operator import attrgetter
 from statistics import median
 
 from plimsoll.rebalance.signals.forecast import Season
 from plimsoll.rebalance.signals.gateway import GatewayQueue, with_queue
 from plimsoll.rebalance.signals.idle import Quiet, quiet_of
 from plimsoll.rebalance.signals.metrics import (
-    NO_NUMBERS,
     EngineSample,
     GpuActivity,
     PodSignals,
@@ -42,15 +40,6 @@ LEAST_RECENT_SECONDS = 30.0
 CLOCK_TOLERANCE_SECONDS = 5.0
 """The largest time in the future that a sample may have. Clocks kept by NTP differ by far less. Beyond this limit, the
 age of a sample means nothing."""
-
-LARGEST_COUNT = 2**53
-"""The largest count that a float holds exactly (IEEE 754 doubles, the only number type of Prometheus)."""
-
-
-COUNTS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", "kv_capacity_tokens", *NO_NUMBERS))
-"""Every number of a sample that must be possible. One that is not would spoil every sum and mean that it is part of."""
-
-_COUNTS_OF: Callable[[EngineSample], tuple[float | None, ...]] = attrgetter(*COUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,16 +235,7 @@ def is_usable(sample: EngineSample, now: float) -> bool:
 
 def is_possible(sample: EngineSample, now: float) -> bool:
     """Whether all numbers of a sample can be. A lone impossible one is left out when the sample is read."""
-    counts = [count for count in _COUNTS_OF(sample) if count is not None]
-    return (
-        math.isfinite(
-            sample.at + sum(counts)
-        )  # one NaN makes the sum NaN, and the least and the largest are no measure
-        and 0 <= min(counts, default=0) <= max(counts, default=0) <= LARGEST_COUNT
-        and sample.at <= now + CLOCK_TOLERANCE_SECONDS
-        and (sample.kv_usage is None or sample.kv_usage <= 1)
-        and (sample.kv_capacity_tokens is None or 0 < sample.kv_capacity_tokens <= LARGEST_COUNT)
-    )
+    return sample.is_possible and sample.at <= now + CLOCK_TOLERANCE_SECONDS
 
 
 def _capacity(samples: Sequence[EngineSample]) -> int | None:

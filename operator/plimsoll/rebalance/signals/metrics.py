@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from plimsoll.domain.public_words import Numbers
@@ -58,10 +61,6 @@ class EngineSample:
         first_tokens_total: requests with a first token.
         token_gap_seconds_total: times between two tokens of a request.
         token_gaps_total: how many such times there were.
-        queue_seconds_total: times that requests spent in the queue.
-        dequeued_total: requests that left the queue.
-        waiting_for_capacity: those of ``waiting`` that wait for KV cache or a free slot.
-        waiting_deferred: those of ``waiting`` that wait for something else, such as a transfer of KV cache.
         prefix_queried_tokens_total: prompt tokens that were looked up in the prefix cache.
         prefix_hit_tokens_total: prompt tokens that were found there.
         rank_usages: ``kv_usage`` of each rank, in the order of the ranks; empty if there is one rank.
@@ -85,20 +84,50 @@ class EngineSample:
     first_tokens_total: float | None = None
     token_gap_seconds_total: float | None = None
     token_gaps_total: float | None = None
-    queue_seconds_total: float | None = None
-    dequeued_total: float | None = None
-    waiting_for_capacity: float | None = None
-    waiting_deferred: float | None = None
     prefix_queried_tokens_total: float | None = None
     prefix_hit_tokens_total: float | None = None
     rank_usages: tuple[float, ...] = ()
     rank_queues: tuple[float, ...] = ()
     first_token_buckets: Buckets | None = None
     token_gap_buckets: Buckets | None = None
+    _is_possible: bool | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether all of its numbers, and its time, can be.
+
+        A sample is part of many readings and turns, and it is looked at in the first of them.
+        """
+        if self._is_possible is None:
+            object.__setattr__(self, "_is_possible", _can_be(self))
+        return self._is_possible is True
 
 
 NO_NUMBERS = ("rank_usages", "rank_queues", "first_token_buckets", "token_gap_buckets")
 """The fields of a sample that are several numbers. What cannot be is left out when they are read."""
+
+LARGEST_COUNT = 2**53
+"""The largest count that a float holds exactly (IEEE 754 doubles, the only number type of Prometheus)."""
+
+NUMBERS = tuple(each.name for each in fields(EngineSample) if each.init and each.name not in ("at", *NO_NUMBERS))
+"""The fields of a sample that are one number each."""
+
+COUNTS = tuple(name for name in NUMBERS if name != "kv_capacity_tokens")
+"""Every number of a sample that must be possible. One that is not would spoil every sum and mean that it is part of."""
+
+_COUNTS_OF: Callable[[EngineSample], tuple[float | None, ...]] = attrgetter(*COUNTS)
+
+
+def _can_be(sample: EngineSample) -> bool:
+    counts = [count for count in _COUNTS_OF(sample) if count is not None]
+    return (
+        math.isfinite(
+            sample.at + sum(counts)
+        )  # one NaN makes the sum NaN, and the least and the largest are no measure
+        and 0 <= min(counts, default=0) <= max(counts, default=0) <= LARGEST_COUNT
+        and (sample.kv_usage is None or sample.kv_usage <= 1)
+        and (sample.kv_capacity_tokens is None or 0 < sample.kv_capacity_tokens <= LARGEST_COUNT)
+    )
 
 
 @dataclass(frozen=True, slots=True)

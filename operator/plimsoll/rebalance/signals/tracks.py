@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter, le
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from plimsoll.rebalance.signals.metrics import EngineSample
 
@@ -23,8 +23,7 @@ NEW_SECONDS = 180.0
 """A pod whose first sample is at most so much younger than its readiness is counted from zero; others were before."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimeSeries:
+class TimeSeries(NamedTuple):
     """A figure over time: at least one moment, in order, and the value at each."""
 
     times: Sequence[float]
@@ -32,14 +31,14 @@ class TimeSeries:
 
     def at(self, moment: float) -> float:
         """Return the value at a moment; before and after the line, its first and its last value."""
-        if moment >= self.times[-1]:
-            return self.values[-1]
-        right = bisect_right(self.times, moment)
+        times, values = self.times, self.values
+        if moment >= times[-1]:
+            return values[-1]
+        right = bisect_right(times, moment)
         if right == 0:
-            return self.values[0]
-        before, after = self.times[right - 1], self.times[right]
-        step = self.values[right] - self.values[right - 1]
-        return self.values[right - 1] + step * (moment - before) / (after - before)
+            return values[0]
+        before, low = times[right - 1], values[right - 1]
+        return low + (values[right] - low) * (moment - before) / (times[right] - before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,8 @@ class Track:
     pod: str
     samples: Sequence[EngineSample]
     ready_since: float | None = None
-    _lines: dict[tuple[Read, bool], TimeSeries | None] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _counters: dict[Read, TimeSeries | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _gauges: dict[Read, TimeSeries | None] = field(default_factory=dict, init=False, repr=False, compare=False)
     _found: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, find: Callable[[Track], T]) -> T:
@@ -77,29 +75,39 @@ class Track:
         first = self.samples[0].at
         return min(first, self.ready_since) if self.is_new and self.ready_since is not None else first
 
+    def after(self, moment: float) -> Sequence[EngineSample]:
+        """Return the samples after a moment, POSIX seconds."""
+        return self.samples[bisect_right(self.once(_times), moment) :]
+
     def grown(self, read: Read, start: float, end: float) -> float | None:
         """Return how much a counter grew; None if it is not reported. A value that fell began again at zero."""
-        return self._change(read, start, end, is_counter=True)
+        if read not in self._counters:
+            self._counters[read] = self._line(read, is_counter=True)
+        line = self._counters[read]
+        return None if line is None else line.at(end) - line.at(start)
 
     def risen(self, read: Read, start: float, end: float) -> float | None:
         """Return the change of a gauge; None if it is not reported."""
-        return self._change(read, start, end, is_counter=False)
-
-    def _change(self, read: Read, start: float, end: float, *, is_counter: bool) -> float | None:
-        key = read, is_counter
-        if key not in self._lines:
-            self._lines[key] = self._line(read, is_counter=is_counter)
-        line = self._lines[key]
+        if read not in self._gauges:
+            self._gauges[read] = self._line(read, is_counter=False)
+        line = self._gauges[read]
         return None if line is None else line.at(end) - line.at(start)
 
     def _line(self, read: Read, *, is_counter: bool) -> TimeSeries | None:
-        known = [(sample.at, value) for sample in self.samples if (value := read(sample)) is not None]
-        if not known:
+        times: Sequence[float] = self.once(_times)
+        read_values = [*map(read, self.samples)]
+        values = [value for value in read_values if value is not None]
+        if len(values) < len(times):
+            times = [at for at, value in zip(times, read_values, strict=True) if value is not None]
+        if not values:
             return None
-        times, values = [at for at, _ in known], [value for _, value in known]
         if self.is_new and self.begins_at < times[0]:
             times, values = [self.begins_at, *times], [0.0, *values]
         return TimeSeries(times, _without_resets(values) if is_counter else values)
+
+
+def _times(track: Track) -> list[float]:
+    return [sample.at for sample in track.samples]
 
 
 def _without_resets(values: Sequence[float]) -> Sequence[float]:

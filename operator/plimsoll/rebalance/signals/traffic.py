@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plimsoll.rebalance.signals import tracks
 from plimsoll.rebalance.signals.metrics import EngineSample
@@ -182,24 +182,28 @@ class Traffic:
         All requests that came stay in the rates: those of the other pods have to be served, too. The gateway's queue
         stays as well.
         """
-        return replace(
-            self,
-            pods=len(loads),
-            served=sum(each.served for each in loads),
-            waiting=self.at_gateway + sum(each.waiting for each in loads),
-            running=sum(each.running for each in loads),
-            used_tokens=sum(each.used_tokens for each in loads),
-            preempted_share=summed(each.preempted for each in loads).mean,
-            loads=tuple(loads),
-            ttft_seconds=summed(each.ttft_seconds for each in loads).mean,
-            token_seconds=summed(each.token_seconds for each in loads).mean,
-        )
+        return replace(self, **_totals(loads, self.at_gateway))
 
     @property
     def arrivals(self) -> Rate:
         """The rate of the longest time from which no shorter one differs by more than chance (Lepski, 1991)."""
         rates = sorted((self.steady, self.middle, self.recent, self.latest), key=lambda each: -each.seconds)
         return next(rate for index, rate in enumerate(rates) if not any(_is_news(e, rate) for e in rates[index + 1 :]))
+
+
+def _totals(loads: Sequence[PodLoad], at_gateway: float = 0.0) -> dict[str, Any]:
+    """Return the fields of a :class:`Traffic` that are those of its pods."""
+    return {
+        "pods": len(loads),
+        "served": sum([each.served for each in loads]),
+        "waiting": at_gateway + sum([each.waiting for each in loads]),
+        "running": sum([each.running for each in loads]),
+        "used_tokens": sum([each.used_tokens for each in loads]),
+        "preempted_share": summed([each.preempted for each in loads]).mean,
+        "loads": tuple(loads),
+        "ttft_seconds": summed([each.ttft_seconds for each in loads]).mean,
+        "token_seconds": summed([each.token_seconds for each in loads]).mean,
+    }
 
 
 def _is_news(newer: Rate, longer: Rate) -> bool:
@@ -242,23 +246,17 @@ def traffic_of(
         None if percentile is None else percentile_of(found, time, percentile, windows, end)
         for time in (FIRST_TOKEN, TOKEN)
     )
-    alone = Traffic(
-        pods=len(found),
+    return Traffic(
         steady=_arrivals(found, begin, end, recent_seconds, lengths),
         middle=_arrivals(found, min(lately, (begin + end) / 2), end, recent_seconds, lengths),
         recent=recent,
         latest=_latest(found, recent, end, recent_seconds, lengths),
         lengths=lengths,
-        waiting=0.0,
-        running=0.0,
-        used_tokens=0.0,
-        ttft_seconds=None,
-        token_seconds=None,
         end=end,
         ttft_percentile=first,
         token_percentile=gap,
+        **_totals(loads),
     )
-    return alone.of_pods(loads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +278,8 @@ def _load_of(track: Track, spans: _Spans, lengths: Lengths | None, capacity_toke
         newest.running or 0.0,
         newest.kv_usage or 0.0,
         _is_stalled(track, 2 * spans.recent_seconds),
-        _means(track, attrgetter("rank_usages"), 2 * spans.recent_seconds),
-        _means(track, attrgetter("rank_queues"), 2 * spans.recent_seconds),
+        _means(track, _RANK_USAGES, 2 * spans.recent_seconds),
+        _means(track, _RANK_QUEUES, 2 * spans.recent_seconds),
         used_tokens=(newest.kv_usage or 0.0) * (newest.kv_capacity_tokens or capacity_tokens),
         arrivals=_arrivals([track], begin, end, spans.recent_seconds, lengths),
         served=_started(track, spans.lately, end, lengths) / max(1.0, end - spans.lately),
@@ -293,6 +291,9 @@ def _load_of(track: Track, spans: _Spans, lengths: Lengths | None, capacity_toke
 
 def _summed(track: Track, total: Read, count: Read, start: float, end: float) -> Sum:
     return Sum(track.grown(total, start, end) or 0.0, track.grown(count, start, end) or 0.0)
+
+
+_RANK_USAGES, _RANK_QUEUES = attrgetter("rank_usages"), attrgetter("rank_queues")
 
 
 def _means(track: Track, read: Callable[[EngineSample], tuple[float, ...]], seconds: float) -> tuple[float, ...]:
@@ -307,10 +308,15 @@ def _means(track: Track, read: Callable[[EngineSample], tuple[float, ...]], seco
 def _is_stalled(track: Track, seconds: float) -> bool:
     """Whether requests waited at every scrape of that time, which the samples cover, and no token was generated."""
     end = track.newest.at
-    lately = [sample for sample in track.samples if sample.at >= end - seconds]
-    is_covered = track.samples[0].at <= end - seconds
-    generated = track.grown(tracks.OUTPUTS, end - seconds, end)
-    return is_covered and generated == 0 and all((sample.waiting or 0.0) >= 1 for sample in lately)
+    if not _waits(track.newest) or track.samples[0].at > end - seconds:
+        return False
+    lately = (sample for sample in track.samples if sample.at >= end - seconds)
+    return track.grown(tracks.OUTPUTS, end - seconds, end) == 0 and all(map(_waits, lately))
+
+
+def _waits(sample: EngineSample) -> bool:
+    """Whether a request waits."""
+    return (sample.waiting or 0.0) >= 1
 
 
 def _arrivals(found: Sequence[Track], start: float, end: float, recent_seconds: float, lengths: Lengths | None) -> Rate:
@@ -371,15 +377,16 @@ def _started(track: Track, start: float, end: float, lengths: Lengths | None) ->
 def _lengths(found: Sequence[Track], end: float) -> Lengths | None:
     for seconds in LENGTHS_SECONDS:
         start = end - seconds
-        if _sum(found, tracks.FINISHED, start, end) >= ENOUGH_FINISHED:
+        ended = _sum(found, tracks.FINISHED, start, end)
+        if ended >= ENOUGH_FINISHED:
             break
-    prompt = _mean(found, tracks.PROMPTS, tracks.FIRST_TOKENS, start, end) or _mean(
-        found, tracks.FINISHED_PROMPTS, tracks.FINISHED, start, end
-    )
-    output = _output(found, start, end)
+    begun = _sum(found, tracks.FIRST_TOKENS, start, end)
+    prompt = _mean(found, tracks.PROMPTS, begun, start, end) or _mean(found, tracks.FINISHED_PROMPTS, ended, start, end)
+    output = _output(found, begun, ended, start, end)
     if not prompt or not output:
         return None
-    hits = _mean(found, tracks.PREFIX_HITS, tracks.PREFIX_QUERIES, start, end) or 0.0
+    queried = _sum(found, tracks.PREFIX_QUERIES, start, end)
+    hits = _mean(found, tracks.PREFIX_HITS, queried, start, end) or 0.0
     return Lengths(
         max(1.0, prompt), max(1.0, output), prompt * min(1.0, hits), _in_cache(found, start, prompt + output / 2)
     )
@@ -392,17 +399,19 @@ def _in_cache(found: Sequence[Track], start: float, expected: float) -> float:
     """
     used = running = 0.0
     for track in found:
-        for sample in track.samples:
-            if sample.at > start and sample.running and sample.kv_usage and sample.kv_capacity_tokens:
+        for sample in track.after(start):
+            if sample.running and sample.kv_usage and sample.kv_capacity_tokens:
                 used += sample.kv_usage * sample.kv_capacity_tokens
                 running += sample.running
     return max(expected, used / running) if running else expected
 
 
-def _output(found: Sequence[Track], start: float, end: float) -> float | None:
-    """Return the mean tokens of answers that ended; if many have not ended yet, of all answers."""
-    begun, count = _sum(found, tracks.FIRST_TOKENS, start, end), _sum(found, tracks.FINISHED, start, end)
-    ended = _mean(found, tracks.FINISHED_OUTPUTS, tracks.FINISHED, start, end)
+def _output(found: Sequence[Track], begun: float, count: float, start: float, end: float) -> float | None:
+    """Return the mean tokens of answers that ended; if many have not ended yet, of all answers.
+
+    Of the answers, so many have begun, and ``count`` have ended.
+    """
+    ended = _mean(found, tracks.FINISHED_OUTPUTS, count, start, end)
     if begun <= 0 or (count >= FEW_FINISHED and begun - count <= UNENDED_SHARE * begun):
         return ended
     return _with_unended(_sum(found, tracks.OUTPUTS, start, end), begun, count, ended)
@@ -438,6 +447,5 @@ def _sum(found: Sequence[Track], read: Read, start: float, end: float) -> float:
     return sum(track.grown(read, start, end) or 0.0 for track in found)
 
 
-def _mean(found: Sequence[Track], total: Read, count: Read, start: float, end: float) -> float | None:
-    counted = _sum(found, count, start, end)
+def _mean(found: Sequence[Track], total: Read, counted: float, start: float, end: float) -> float | None:
     return _sum(found, total, start, end) / counted if counted > 0 else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.public_words import Numbers
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place
-from plimsoll.rebalance.law.capacity import FIRST_TOKEN_SHARE, TOKEN_SHARE, ReplicaModel, times_of
+from plimsoll.rebalance.law.capacity import FIRST_TOKEN_SHARE, TOKEN_SHARE, ReplicaModel, seconds_of_token
 from plimsoll.rebalance.law.spread import NO_SPREAD, Spread
 from plimsoll.rebalance.signals.forecast import Point
 from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet
@@ -207,6 +207,8 @@ class LoopMemory(Learned):
         """Return the memory with the moments since when a promise is missed, and since when a token takes too long."""
         missed_since = (now if self.missed_since is None else self.missed_since) if missed else None
         strained_since = (now if self.strained_since is None else self.strained_since) if strained else None
+        if (missed_since, strained_since) == (self.missed_since, self.strained_since):
+            return self
         return replace(self, missed_since=missed_since, strained_since=strained_since)
 
     @property
@@ -330,8 +332,8 @@ class LoopMemory(Learned):
 
 def _expected_token(replica: ReplicaModel, lengths: Lengths, traffic: Traffic) -> float:
     """Return the mean seconds between two tokens by the model, each pod with the requests that it runs itself."""
-    timed = [(times_of(replica, lengths, each.running).token, each.token_seconds.number) for each in traffic.loads]
+    timed = [(seconds_of_token(replica, lengths, each.running), each.token_seconds.number) for each in traffic.loads]
     tokens = sum(number for _, number in timed)
     if tokens <= 0:
-        return times_of(replica, lengths, traffic.running / traffic.pods).token
+        return seconds_of_token(replica, lengths, traffic.running / traffic.pods)
     return sum(seconds * number for seconds, number in timed) / tokens
