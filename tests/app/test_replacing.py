@@ -90,12 +90,13 @@ class Theatre:
         await operator.start()
         return Play(api, engines, operator)
 
-    async def prepared(self, nodes: int = 3, **rebalancing: Any) -> Play:
-        """Return a play in which everything serves."""
+    async def prepared(self, nodes: int = 3, gpus_of_first: int = 1, **rebalancing: Any) -> Play:
+        """Return a play in which everything serves. The scheduler fills the first node first."""
         play = await self.open(ApiInMemory(self.clock))
         for key in (HURT, NEIGHBOUR):
             for number in range(nodes):
-                play.api.put(gpu_node(f"{key.name}-{number}", "L4", 1, labels={"bench": key.name}))
+                gpus = 1 if number else gpus_of_first
+                play.api.put(gpu_node(f"{key.name}-{number}", "L4", gpus, labels={"bench": key.name}))
             spec = engine_spec(key.name, AUTO | rebalancing, replicas=REPLICAS)
             play.api.put(inference_deployment(key.name, key.namespace, **spec))
         await play.go_on_until(lambda: all(len(play.nodes_of(key)) == REPLICAS for key in (HURT, NEIGHBOUR)))
@@ -182,6 +183,27 @@ async def test_a_new_replica_that_is_silent_as_well_goes_and_the_old_one_stays(t
     assert _notes(play, "ReplacementEnded") == [
         f"Pod {old} is not replaced: the new replica is no better, so it is not the node."
     ]
+
+
+async def test_a_new_replica_on_the_same_node_says_nothing_about_others_and_another_is_tried(theatre: Theatre) -> None:
+    """The scheduler may choose the node that the plan avoids: the pods' template is that of the healthy replicas."""
+    play = await theatre.prepared(gpus_of_first=REPLICAS + 1)
+    before = play.nodes_of(HURT)
+    old, node = min(before.items())
+    play.engines.drop(old)
+    await play.go_on_until(lambda: len(play.nodes_of(HURT)) == REPLICAS + 1)
+    assert set(play.nodes_of(HURT).values()) == {node}
+    (new,) = play.nodes_of(HURT).keys() - before.keys()
+    play.engines.drop(new)
+    await play.go_on_until(lambda: play.nodes_of(HURT) == before and bool(_notes(play, "ReplacementEnded")))
+    [note] = _notes(play, "ReplacementEnded")
+    assert note.endswith("the new replica came to the same node and is no better; cordon the node to try another one.")
+    await play.operator.go_on()
+    assert play.status()["rebalancing"]["reason"] == "CoolingDown"
+    play.api.put(gpu_node(node, "L4", REPLICAS + 1, labels={"bench": HURT.name}, unschedulable=True))
+    theatre.clock.now += 3600
+    await play.go_on_until(lambda: play.evicted() == [old])
+    assert set(play.nodes_of(HURT).values()) == {node, f"{HURT.name}-1"}
 
 
 async def test_without_another_node_it_waits_for_one_and_nothing_ends(theatre: Theatre) -> None:

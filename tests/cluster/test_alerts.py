@@ -35,7 +35,11 @@ LIMITED = Scene(usage=0.2, running=8, waiting=4)
 
 FAULTY = {
     "PlimsollDeploymentDown": {"a bad field": Story(Scene(problem=ConditionReason.INVALID_SPEC), 20)},
-    "PlimsollDeploymentInTrouble": {"a missed promise": Story(Scene(trouble=LiveTrouble.PROMISE_MISSED), 20)},
+    "PlimsollDeploymentInTrouble": {
+        "promise missed": Story(Scene(trouble=LiveTrouble.PROMISE_MISSED), 20),
+        "slow replica": Story(Scene(trouble=LiveTrouble.REPLICA_SLOW), 20),
+        "silent replica": Story(Scene(trouble=LiveTrouble.REPLICA_SILENT), 20),
+    },
     "PlimsollDeploymentWaits": {
         "one replica": Story(Scene(missing=1), 20),
         "a hub without an answer": Story(Scene(problem=ConditionReason.MODEL_SOURCE_UNAVAILABLE), 20),
@@ -88,6 +92,8 @@ HONEST = {
     },
     "PlimsollDeploymentInTrouble": {
         "a short one": Story(Scene(trouble=LiveTrouble.PROMISE_MISSED), 5),
+        "a slow replica is replaced": Story(Scene(trouble=LiveTrouble.REPLICA_SLOW), since=15, until=7),
+        "a silent replica that somebody knows": Story(Scene(trouble=LiveTrouble.REPLICA_SILENT, acknowledged=True)),
         "somebody knows": Story(Scene(trouble=LiveTrouble.PROMISE_MISSED, acknowledged=True)),
     },
     "PlimsollDeploymentWaits": {"for 10 minutes": Story(Scene(missing=1), 10)},
@@ -209,6 +215,13 @@ def test_the_alert_fires_on_the_fault(past: Past, alert: str, story: str) -> Non
     named = set(re.findall(r"\$labels\.(\w+)", RULES[alert].annotations["summary"]))
     assert found
     assert all(labels.keys() == named for labels in found)
+
+
+@pytest.mark.parametrize("story", FAULTY["PlimsollDeploymentInTrouble"])
+def test_the_alert_names_the_state(past: Past, story: str) -> None:
+    alert = "PlimsollDeploymentInTrouble"
+    [labels] = past.firing(RULES[alert], past.ends[f"{alert}: {story}"])
+    assert labels["state"] == story
 
 
 @pytest.mark.parametrize(("alert", "story"), cases(HONEST))

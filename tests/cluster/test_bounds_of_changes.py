@@ -2,7 +2,7 @@
 
 Rebalancing is suspended for the whole cluster at first, and everything that wants a change is deployed meanwhile. Each
 has a neighbour that nothing holds back, or that has no reason for a change. The tests build on one another in the order
-of this file. :mod:`tests.support.hurried` makes two waits of five minutes shorter.
+of this file. :mod:`tests.support.hurried` makes two waits of five minutes and one of a minute shorter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,7 +23,7 @@ from plimsoll.rebalance.signals.metrics import PodSignals
 from testbed.audit import AuditLog
 from testbed.engine_queue import Stream
 from testbed.operator_process import OperatorProcess
-from tests.support.hurried import MODULE, Wait, environment
+from tests.support.hurried import MODULE, SHORT, Wait, environment
 from tests.support.installed import View, inference_deployment
 from tests.support.live_loop import (
     L4_POOL,
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
 # A scheduler that is late on a busy machine must not send a replica to the place that it is to move to later.
 # Nothing is saved on nodes that are paid for whoever uses them, so a move for the price needs the admin's word.
-ENVIRONMENT = environment(Wait.PROMISE, Wait.CHEAPER_PLACE) | {
+ENVIRONMENT = environment(Wait.PROMISE, Wait.CHEAPER_PLACE, Wait.MINUTE_EARLY) | {
     "PLIMSOLL_STRANDED_SECONDS": "120",
     "PLIMSOLL_BILLING": "onDemand",
 }
@@ -76,6 +76,13 @@ TOO_LATE = replace(IN_TIME, output=8, token_seconds=0.2)
 MANY = Stream(rate=0.6, prompt=1500, output=100, first_token_seconds=0.3, token_seconds=0.066)
 """More requests than an L4 carries with the limit of requests at the same time that the declared load gives it."""
 ON_L40S = replace(IN_TIME, token_seconds=0.023)
+
+STARTUP_SECONDS = 15
+READY_EARLY = timedelta(seconds=STARTUP_SECONDS + SHORT[Wait.MINUTE_EARLY][2])
+"""So long before the time of a schedule its replicas are started, if the start-up is known."""
+
+RESTART = timedelta(seconds=15)
+"""From the end of an operator until another one has made its first passes."""
 
 WITHIN_SECONDS = 120.0
 """A very busy machine of two cores takes most of it to start pods; an idle one needs five to ten seconds."""
@@ -119,7 +126,8 @@ def make(bench: Bench, *wishes: Wish) -> None:
 class Scene:
     """Three namespaces: one with maintenance windows, one that uses its moves up, and another one.
 
-    ``opens`` is when the window of one deployment opens, ``lifted`` the audit log's end when rebalancing went on.
+    ``opens`` is when the window of one deployment opens, ``lifted`` the audit log's end when rebalancing went on. At
+    ``turns`` the schedule of one deployment begins and that of another one ends.
     """
 
     windows: Bench
@@ -129,6 +137,7 @@ class Scene:
     operator: OperatorProcess
     suspended_since: int = 0
     lifted: int = 0
+    turns: datetime = field(init=False)
 
     @property
     def later(self) -> datetime:
@@ -198,6 +207,7 @@ def _deploy(scene: Scene) -> None:
         Wish("external", TWO_L4, AUTO | {"scale": "External"}),
         Wish("ours", TWO_L4, AUTO),
         Wish("held", TWO_L4, AUTO),
+        *(Wish(name, TWO_L4, AUTO) for name in ("begins", "ends", "unscheduled")),
     )
     autoscale(scene.other, "external", least=2, most=3)
 
@@ -256,12 +266,31 @@ def scene() -> Iterator[Scene]:
         made.operator.close()
 
 
+def _schedule(scene: Scene) -> None:
+    """Ask for two replicas of one deployment from a minute on, and of another one until then.
+
+    The next process of the operator could start them too early if it had forgotten how long a start-up takes.
+    """
+    other = scene.other
+    other.play_startup("begins", STARTUP_SECONDS)
+    other.view.wait(
+        lambda: other.rebalancing("begins").get("learned", {}).get("startupSeconds") == STARTUP_SECONDS,
+        "the start-up is known",
+        WITHIN_SECONDS,
+    )
+    scene.turns = minute_after(datetime.now(UTC) + RESTART + READY_EARLY)
+    for name, begin in {"begins": scene.turns, "ends": scene.turns - timedelta(hours=1)}.items():
+        entry = {"cron": f"{begin.minute} {begin.hour} * * *", "duration": "1h", "minReplicas": 2}
+        other.view.patch(name, {"rebalancing": {"schedule": [entry]}})
+
+
 @pytest.fixture(scope="module")
 def going_on(scene: Scene) -> Scene:
     """Rebalancing after the switch was taken back, with GPUs that are cheaper for one deployment, and an autoscaler
     that wants fewer replicas than it wanted before. It looks every 15 s."""
     if not scene.lifted:
         scene.lifted = scene.full.now()
+        _schedule(scene)
         scene.start_again()
         scene.full.add_nodes("dear", L4=1)
         scene.other.wait_settled("external", {L4_POOL: 2}, WITHIN_SECONDS)
@@ -428,3 +457,30 @@ def test_a_move_is_made_when_its_window_opens(going_on: Scene) -> None:
     assert datetime.fromisoformat(made["at"]) >= going_on.opens
     assert windows.settled("waits") == {L4_POOL: 1}
     assert windows.rebalancing("waits")["reason"] == "OutsideMaintenanceWindow"
+
+
+def test_the_replicas_of_a_schedule_are_ready_when_it_begins_and_go_after_it(going_on: Scene) -> None:
+    """They are started by the longest start-up that an earlier process saw, and not sooner."""
+    other, turns = going_on.other, going_on.turns
+    other.wait_settled("begins", {L4_POOL: 2}, WITHIN_SECONDS)
+    [added] = other.rebalancing("begins")["changes"]
+    assert (added["kind"], added["reason"]) == ("Add", "ScheduledMinimum")
+    assert turns - READY_EARLY <= datetime.fromisoformat(added["at"]) < turns
+    assert max(_served_since(other, "begins")) <= turns
+    other.wait_settled("ends", {L4_POOL: 1}, WITHIN_SECONDS)
+    added, removed = other.rebalancing("ends")["changes"]
+    assert [each["kind"] for each in (added, removed)] == ["Add", "Remove"]
+    assert added["reason"] == "ScheduledMinimum"
+    assert datetime.fromisoformat(added["at"]) < turns <= datetime.fromisoformat(removed["at"])
+    assert other.settled("begins") == {L4_POOL: 2}
+
+
+def _served_since(bench: Bench, name: str) -> list[datetime]:
+    conditions = [each for pod in bench.view.pods(name) for each in pod["status"]["conditions"]]
+    return [datetime.fromisoformat(each["lastTransitionTime"]) for each in conditions if each["type"] == "Ready"]
+
+
+def test_who_has_no_schedule_keeps_its_replica(going_on: Scene) -> None:
+    assert going_on.other.settled("unscheduled") == {L4_POOL: 1}
+    assert "changes" not in going_on.other.rebalancing("unscheduled")
+    assert going_on.writes(["unscheduled"]) == []

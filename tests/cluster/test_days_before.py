@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
 
@@ -136,25 +135,13 @@ def bench() -> Iterator[Bench]:
         for name in NAMES:
             running.view.wait_ready(name)
             running.stream(name, TODAY)
-            _play_long_startup(running, name)
+            running.play_startup(name, STARTUP_SECONDS)
         yield running
 
 
 def _wait_for_past(bench: Bench) -> None:
     query = f'count(max_over_time(vllm:time_to_first_token_seconds_count{{namespace="{NAMESPACE}"}}[3d]))'
     bench.view.wait(lambda: bench.prometheus.value(query) >= 3 * 4, "the days before")
-
-
-def _play_long_startup(bench: Bench, name: str) -> None:
-    """Let the pods say that they were bound ten minutes before they were ready."""
-    client = bench.view.control_plane.client
-    for pod in bench.view.pods(name):
-        ready = next(each for each in pod["status"]["conditions"] if each["type"] == "Ready")
-        moment = datetime.fromisoformat(ready["lastTransitionTime"]).timestamp() - STARTUP_SECONDS
-        bound = datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        patch = {"status": {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": bound}]}}
-        path = f"/api/v1/namespaces/{bench.view.namespace}/pods/{pod['metadata']['name']}/status"
-        client.send("PATCH", path, patch, content_type="application/strategic-merge-patch+json")
 
 
 def hints(bench: Bench, name: str) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from plimsoll.engines.registry import engine_of
+from plimsoll.status.severity import State
 from scripts.dashboard.__main__ import text
 from scripts.dashboard.queries import spellings
 from tests.support.alerting import CHART, DASHBOARD, RULES, exported, metrics_of, of_engines, panels, queries
@@ -162,6 +163,12 @@ def test_the_links_of_the_runbooks_lead_somewhere() -> None:
             re.sub(r"[^\w -]", "", each).strip().lower() for each in re.findall(r"^#+ (.+)$", words, re.MULTILINE)
         ]
         assert not anchor or anchor in {each.replace(" ", "-") for each in headings}, f"{page}#{anchor}"
+
+
+def test_the_states_that_a_runbook_names_are_those_of_the_label() -> None:
+    named = re.findall(r"label `state` says\s+which \(([^)]*)\)", RUNBOOKS)
+    assert named
+    assert set(re.findall(r"`([^`]*)`", " ".join(named))) <= {*State}
 
 
 def test_both_are_off_unless_somebody_wants_them() -> None:

@@ -324,6 +324,7 @@ _SERVES = Progress(
     newest_since=NOW - PROVEN_SECONDS,
     newest_is_doubtful=False,
     newest_is_certain=False,
+    newest_is_elsewhere=True,
     patience_seconds=300.0,
 )
 
@@ -340,6 +341,8 @@ _SERVES = Progress(
         ({"newest_is_doubtful": True}, 400.0, Step.START),
         ({"newest_is_doubtful": True}, 3600.0, Step.NOT_SERVING),
         ({"newest_is_doubtful": True, "newest_is_certain": True}, 400.0, Step.NOT_BETTER),
+        ({"newest_is_doubtful": True, "newest_is_certain": True, "newest_is_elsewhere": False}, 400.0, Step.SAME_NODE),
+        ({"newest_is_elsewhere": False}, 100.0, Step.END_OLD),
         ({"is_suspect": False}, 100.0, Step.RECOVERED),
         ({"is_there": False, "is_suspect": False, "spare": 0}, 100.0, Step.DONE),
         ({"newest_since": None}, -9e9, Step.START),

@@ -34,6 +34,8 @@ class Wait(StrEnum):
     """A queue alone counts when all replicas have served for 45 s."""
     SLOWNESS = "slowness"
     """A replica is slow for two minutes before anything is done about it."""
+    MINUTE_EARLY = "minute-early"
+    """The replicas of a schedule are started a minute earlier than their start-up alone asks for."""
     PROOF = "proof"
     """A new replica serves for a minute before the one that it replaces ends."""
     PAUSE = "pause"
@@ -56,6 +58,7 @@ SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
         Wait.SILENCE: ("plimsoll.rebalance.signals.load", "OLDEST_SAMPLE_SECONDS", 20.0),
         Wait.SERVICE: ("plimsoll.rebalance.diagnosis.judging", "SETTLED_SECONDS", 15.0),
         Wait.SLOWNESS: ("plimsoll.rebalance.diagnosis.replicas", "SLOW_SECONDS", 15.0),
+        Wait.MINUTE_EARLY: ("plimsoll.rebalance.state.policy", "READY_EARLY_SECONDS", 30.0),
         Wait.PROOF: ("plimsoll.rebalance.state.replacement", "PROVEN_SECONDS", 10.0),
         Wait.PAUSE: ("plimsoll.rebalance.state.additions", "FIRST_PAUSE_SECONDS", 60.0),
         Wait.REST: ("plimsoll.app.planner", "RESTING_SECONDS", 3.0),

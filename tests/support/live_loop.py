@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from testbed.audit import AuditEvent, AuditLog
@@ -89,6 +90,17 @@ class Bench:
     def stream(self, name: str, stream: Stream) -> None:
         """See :meth:`testbed.engines.Engines.stream`."""
         self.engines.stream(f"{self.view.namespace}/{name}", stream)
+
+    def play_startup(self, name: str, seconds: float) -> None:
+        """Let the pods say that they were bound so many seconds before they were ready."""
+        for pod in self.view.pods(name):
+            ready = next(each for each in pod["status"]["conditions"] if each["type"] == "Ready")
+            bound = datetime.fromisoformat(ready["lastTransitionTime"]) - timedelta(seconds=seconds)
+            said = {"type": "PodScheduled", "status": "True", "lastTransitionTime": f"{bound:%Y-%m-%dT%H:%M:%SZ}"}
+            path = f"/api/v1/namespaces/{self.view.namespace}/pods/{pod['metadata']['name']}/status"
+            patch = {"status": {"conditions": [said]}}
+            merge = "application/strategic-merge-patch+json"
+            self.view.control_plane.client.send("PATCH", path, patch, content_type=merge)
 
     def rebalancing(self, name: str) -> dict[str, Any]:
         """The live loop's part of the status."""

@@ -353,6 +353,7 @@ def _gone_on(standing: Standing, situation: Situation, around: Surroundings) -> 
 _ENDINGS = {
     Step.RECOVERED: "it is like the others again",
     Step.NOT_BETTER: "the new replica is no better, so it is not the node",
+    Step.SAME_NODE: "the new replica came to the same node and is no better; cordon the node to try another one",
     Step.NOT_SERVING: "the new replica did not serve in time",
 }
 
@@ -362,6 +363,7 @@ def _progress(replacement: Replacement, standing: Standing, situation: Situation
     suspects = {each.pod: each for each in memory.suspects}
     new = [each for each in ready if each.name != replacement.pod and (each.ready_since or 0.0) >= replacement.began]
     known = {each.pod for each in load.pods if each.state is SignalState.FRESH}
+    certain = [each for each in new if each.name in suspects and is_certain(suspects[each.name], situation)]
     old = suspects.get(replacement.pod)
     return Progress(
         is_there=any(each.name == replacement.pod for each in ready),
@@ -369,7 +371,8 @@ def _progress(replacement: Replacement, standing: Standing, situation: Situation
         spare=len(ready) - standing.target_replicas,
         newest_since=max((each.ready_since or 0.0 for each in new), default=None),
         newest_is_doubtful=any(each.name in suspects or each.name not in known for each in new),
-        newest_is_certain=any(is_certain(suspects[each.name], situation) for each in new if each.name in suspects),
+        newest_is_certain=bool(certain),
+        newest_is_elsewhere=any(not each.node or each.node != replacement.node for each in certain),
         patience_seconds=memory.stuck_after_seconds,
     )
 

@@ -39,7 +39,9 @@ class Step(StrEnum):
     RECOVERED = "Recovered"
     """The old one is like the others again, and stays."""
     NOT_BETTER = "NotBetter"
-    """The new one is slow or silent as well: it is not the node."""
+    """The new one is slow or silent as well, on another node: it is not the node."""
+    SAME_NODE = "SameNode"
+    """The new one is slow or silent as well, on the same node: nothing is known about others."""
     NOT_SERVING = "NotServing"
     """The new one did not serve in time."""
 
@@ -56,6 +58,7 @@ class Progress:
             began.
         newest_is_doubtful: the newest one is a suspect as well, and ``newest_is_certain`` says for how long already.
         newest_is_certain: it has been one for long enough.
+        newest_is_elsewhere: it is on another node than the old replica, or nobody knows its node.
         patience_seconds: how long the new one may take until it serves.
     """
 
@@ -65,6 +68,7 @@ class Progress:
     newest_since: float | None
     newest_is_doubtful: bool
     newest_is_certain: bool
+    newest_is_elsewhere: bool
     patience_seconds: float
 
 
@@ -77,7 +81,7 @@ def step_of(replacement: Replacement, progress: Progress, now: float) -> Step:
         return Step.RECOVERED
     since = progress.newest_since
     if since is not None and progress.newest_is_certain:
-        return Step.NOT_BETTER
+        return Step.NOT_BETTER if progress.newest_is_elsewhere else Step.SAME_NODE
     if since is None or progress.spare < 1:
         return Step.NOT_SERVING if seconds >= min(LONGEST_SECONDS, progress.patience_seconds) else Step.START
     if progress.newest_is_doubtful:
