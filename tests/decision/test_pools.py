@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 
 from plimsoll.decision.deployment import PlacedPools, RefusedWrite
-from plimsoll.decision.memory import Memory, neighbours_of, running_of
+from plimsoll.decision.memory import Memory, TurnMemo, neighbours_of, running_of
 from plimsoll.decision.pools import delay_of, with_retune
 from plimsoll.decision.supervisor import error_words
 from plimsoll.decision.surroundings import Surroundings, fails_there, read_pools
+from plimsoll.decision.turns import LoopTurn
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.rebalance.state.decisions import DecisionReason, Keep
 from plimsoll.status.reading import Record
 from tests.api.manifests import deployment
 from tests.support.outcomes import deployment_of, ready_of
@@ -152,3 +156,22 @@ def test_the_estimate_of_what_runs_follows_the_pools() -> None:
     ]
     assert found == [*fresh, fresh[0]]
     assert fresh[0] != fresh[1]
+
+
+@pytest.mark.parametrize(
+    ("later", "repeated"),
+    [(0.0, True), (9.9, True), (10.0, False), (-0.1, False)],
+    ids=["now", "soon", "later", "set back"],
+)
+def test_a_turn_is_repeated_for_less_than_ten_seconds_and_never_by_a_clock_that_was_set_back(
+    later: float, *, repeated: bool
+) -> None:
+    memo, asked, reading = TurnMemo(), ready_of(deployment_of(resource=deployment()), request()), Reading()
+    turn = LoopTurn(asked.standing, Keep(DecisionReason.WITHIN_BAND))
+    memo.keep(asked, None, reading, turn, 1000.0)
+    assert (memo.recall(asked, None, reading, 1000.0 + later) is turn) is repeated
+    assert memo.recall(asked, None, replace(reading, state=SignalState.UNAVAILABLE), 1000.0) is None
+    assert memo.memories == {asked.deployment.identity.uid: asked.standing.memory}
+    memo.keep_only(())
+    assert memo.recall(asked, None, reading, 1000.0) is None
+    assert memo.memories == {}
