@@ -12,10 +12,10 @@ from plimsoll.decision.deployment import PlacedPools, RefusedWrite
 from plimsoll.decision.memory import Memory, TurnMemo, neighbours_of, running_of
 from plimsoll.decision.pools import delay_of, with_retune
 from plimsoll.decision.supervisor import error_words
-from plimsoll.decision.surroundings import Surroundings, fails_there, read_pools
+from plimsoll.decision.surroundings import Surroundings, fails_there, is_updating, read_pools
 from plimsoll.decision.turns import LoopTurn
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.domain.engines.failures import EngineFailure, StartFailure
+from plimsoll.domain.engines.failures import EngineFailure, PodRejection, StartFailure
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock
 from plimsoll.rebalance.signals.metrics import SignalState
@@ -41,14 +41,14 @@ def test_a_pool_is_late_for_the_words_of_pods_that_should_serve_and_do_not(
     failed = replace(STARTS, failure=CRASHED, restarts=1, **changed)
     late = pool(H100)
     around = Surroundings({late.name: (failed, replace(STARTS, name="other"))}, {})
-    assert delay_of(late, around, Record(), None, 0.0).reason == reason
+    assert delay_of(late, around, None, 0.0).reason == reason
 
 
 @pytest.mark.parametrize(("missing", "reason"), [(0, "EnginesStarting"), (1, "PodsNotCreated"), (2, "PodsNotCreated")])
 def test_a_refusal_of_the_api_server_is_said_while_a_pod_is_missing(missing: int, reason: str) -> None:
     late = replace(pool(H100), replicas=2, uncreated=missing)
     refusal = RefusedWrite("create a pod", late.name, 403, "exceeded quota: gpus", since=0.0)
-    said = delay_of(late, Surroundings({late.name: (STARTS,)}, {}), Record(), refusal, 0.0)
+    said = delay_of(late, Surroundings({late.name: (STARTS,)}, {}), refusal, 0.0)
     assert said.reason == reason
     assert ("exceeded quota: gpus" in said.message) == bool(missing)
 
@@ -88,12 +88,56 @@ def test_a_place_is_given_up_after_two_restarts_or_a_minute(changed: dict[str, A
     assert fails_there(replace(failing, **changed), 1000.0) is fails
 
 
+@pytest.mark.parametrize(("waited", "counted"), [(60.0, 0), (60.1, 1)])
+@pytest.mark.parametrize("changed", [{}, {"terminating": True}, {"unscheduled_since": None}], ids=str)
+def test_a_pod_is_stranded_once_it_has_been_without_a_node_for_longer_than_its_grace_period(
+    waited: float, counted: int, changed: dict[str, Any]
+) -> None:
+    waits = replace(STARTS, node="", bound=False, unscheduled_since=1000.0 - waited)
+    kept = pool(H100)
+    around = Surroundings({kept.name: (replace(waits, **changed),)}, {})
+    [seen] = read_pools(Record(pools=(kept,)), around, wanted=1, now=1000.0, grace_seconds=60.0)
+    assert seen.stranded + seen.stuck == (0 if changed else counted)
+
+
+@pytest.mark.parametrize(
+    ("status", "updating"),
+    [
+        ({"observedGeneration": 3, "updatedReplicas": 2, "replicas": 2}, False),
+        ({"observedGeneration": 2, "updatedReplicas": 2, "replicas": 2}, True),
+        ({"observedGeneration": 3, "updatedReplicas": 1, "replicas": 1}, True),
+        ({"observedGeneration": 3, "updatedReplicas": 2, "replicas": 3}, True),
+        ({"observedGeneration": 4, "updatedReplicas": 3, "replicas": 3}, False),
+        ({}, True),
+        (None, True),
+    ],
+    ids=str,
+)
+def test_a_deployment_is_updated_until_its_controller_has_replaced_all_pods(
+    status: dict[str, int] | None, *, updating: bool
+) -> None:
+    assert is_updating({"metadata": {"generation": 3}, "spec": {"replicas": 2}, "status": status}) is updating
+    assert not is_updating(None)
+    assert not is_updating({"metadata": {}}), "nothing is wanted of it"
+
+
 @pytest.mark.parametrize(("silent", "over"), [(59.9, False), (60.0, False), (60.1, True)])
 def test_gpus_are_kept_for_refused_pods_for_a_minute(silent: float, *, over: bool) -> None:
     kept, refused = pool(H100), {pool(H100).name: 1000.0 - silent}
     around = Surroundings({}, {})
     [seen] = read_pools(Record(pools=(kept,)), around, wanted=1, now=1000.0, grace_seconds=30.0, refused_since=refused)
     assert (seen.refused, seen.promise_over) == (True, over)
+
+
+@pytest.mark.parametrize(("later", "counted"), [(-1.0, 0), (0.0, 0), (1.0, 3)], ids=["before", "at once", "after"])
+def test_rejections_count_from_the_moment_in_which_a_pod_has_come_up(later: float, counted: int) -> None:
+    """Of a pod that is not ready, or of one that has no node, nobody can say that it has come up."""
+    rejected = tuple(PodRejection(500.0 + later, f"h{index}", "OutOfgpu", "no room") for index in range(3))
+    up = replace(STARTS, ready=True, bound_since=500.0)
+    pods = (up, replace(up, ready=False, bound_since=900.0), replace(up, bound_since=None))
+    around = Surroundings({"p": pods}, {}, rejections={"p": rejected})
+    assert len(around.rejecting("p", 1, 1000.0)) == counted
+    assert len(Surroundings({}, {}, rejections={"p": rejected}).rejecting("p", 1, 1000.0)) == 3
 
 
 def test_a_deployment_can_do_without_none_if_fewer_serve_than_it_keeps() -> None:
@@ -140,7 +184,7 @@ def test_of_long_words_of_others_the_beginning_is_quoted() -> None:
     )
     failing = replace(STARTS, failure=EngineFailure(StartFailure.OUT_OF_MEMORY, long))
     around = Surroundings({pool(H100).name: (failing,)}, {})
-    assert delay_of(pool(H100), around, Record(), None, 0.0).message == long[:600]
+    assert delay_of(pool(H100), around, None, 0.0).message == long[:600]
 
 
 def test_the_estimate_of_what_runs_follows_the_pools() -> None:

@@ -110,6 +110,8 @@ def test_a_forgotten_node_is_tried_again_together_with_another_change() -> None:
     assert shape(decided(avoiding("a", restarts=True), where)) == [(L4, 1, ())]
     left = (Rehoming(L4, ONE, BROKEN, "a", at=0.0),)
     assert shape(decided(avoiding("a", restarts=True), where, left=left)) == [(L4, 1, ("a",))]
+    of_others = (Rehoming(L40S, ONE, BROKEN, "a", at=0.0), Rehoming(L4, Split(2), BROKEN, "a", at=0.0))
+    assert shape(decided(avoiding("a", restarts=True), where, left=of_others)) == [(L4, 1, ())]
     both = replace(failing("b"), target=avoiding("a").target)
     three = fleet(*where.nodes, node("c", L4, 1))
     assert shape(decided(both, three)) == [(L4, 1, ("b",))]
