@@ -21,6 +21,7 @@ from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep
+from plimsoll.render.inputs import INPUTS_ANNOTATION
 from plimsoll.status.reading import Record
 from tests.api.manifests import deployment
 from tests.support.outcomes import deployment_of, ready_of
@@ -160,6 +161,30 @@ def changing(now: float, replicas: int, *pods: PodFacts, stranded: int = 0) -> P
 def test_other_settings_are_waited_for_while_one_replica_is_wanted(replicas: int, *, is_under_way: bool) -> None:
     found = changing(1000.0, replicas)
     assert (found.retune is not None, found.retune_due) == (is_under_way, 1900.0 if is_under_way else None)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "ready", "is_open"), [("new", 1, False), ("new", 0, True), ("old", 1, True), ("old", 0, True)]
+)
+def test_other_settings_are_waited_for_until_an_engine_serves_whose_template_was_made_from_them(
+    inputs: str, ready: int, *, is_open: bool
+) -> None:
+    """The controller has replaced all pods."""
+    kept, asked = replace(pool(H100), ready=ready), deployment_of()
+    clock = RetuneClock(
+        (EarlierSettings(kept.name, StepLimits(sequences=8), inputs="old"),),
+        1000.0,
+        900.0,
+        asked.identity.digests.engine,
+    )
+    body = {
+        "metadata": {"generation": 1, "annotations": {INPUTS_ANNOTATION: inputs}},
+        "spec": {"replicas": 1},
+        "status": {"observedGeneration": 1, "updatedReplicas": 1, "replicas": 1},
+    }
+    placed = PlacedPools(Surroundings({}, {kept.name: body}), (kept,))
+    found = with_retune(placed, asked.identity, Record(retune=clock), None, 1000.0)
+    assert (found.retune is not None) is is_open
 
 
 @pytest.mark.parametrize(("now", "is_late"), [(1899.9, False), (1900.0, True)])
