@@ -14,6 +14,7 @@ from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.settings import Settings
 from plimsoll.decision.turns import LoopTurn, Standing
+from plimsoll.decision.world import ClusterSettings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.state.decisions import DecisionReason, Wait
@@ -184,6 +185,10 @@ async def test_no_addition_costs_more_than_the_limit_and_a_neighbour_without_one
 
 def bounded(there: LivePasses, moves: int) -> None:
     there.passes.reader.settings = Settings(rebalancing_moves_per_hour=moves)
+
+
+def test_an_admin_who_sets_nothing_has_the_settings_of_a_world_without_an_admin() -> None:
+    assert Settings().of_cluster == ClusterSettings()
 
 
 async def test_two_want_the_last_move_of_a_pass_and_one_gets_it(opened: Open) -> None:

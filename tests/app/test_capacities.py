@@ -93,7 +93,7 @@ def test_what_was_seen_stays_while_nobody_answers() -> None:
 
 @pytest.mark.parametrize("is_silent", [True, False])
 def test_the_pool_says_so_in_the_status_and_explain_repeats_it(is_silent: bool) -> None:  # noqa: FBT001 - a column
-    views = pool_views(pods(), Record(), {}, {NAME} if is_silent else ())
+    views = pool_views(pods(), Record(), {}, {NAME} if is_silent else (), now=0.0)
     [pool] = document_of(new_status(Report("llama", 1, 1, decision(), pools=views), Record(), "2026-01-01T00:00:00Z"))[
         "pools"
     ]

@@ -148,11 +148,11 @@ def test_the_view_of_a_pool_shows_the_failure_with_the_most_restarts(store: Stor
         store.observe(PODS, "ADDED", pod_body(name, containerStatuses=[container]))
 
     store.observe(PODS, "ADDED", pod_body("ready", conditions=[READY]))
-    [fine] = pool_views(around(store), Record(), {})
+    [fine] = pool_views(around(store), Record(), {}, now=NOW)
     assert (fine.failure, fine.restarts) == (None, 0)
     crashed("once", 1, "No available memory for the cache blocks.")
     crashed("often", 4, "CUDA out of memory. Tried to allocate 2.00 GiB")
-    [view] = pool_views(around(store), Record(), {})
+    [view] = pool_views(around(store), Record(), {}, now=NOW)
     assert view.failure is not None
     assert (view.failure.reason, view.restarts) == (StartFailure.OUT_OF_MEMORY, 4)
     assert (view.pods, view.ready) == (3, 1)
@@ -220,7 +220,7 @@ def test_a_pod_whose_node_or_type_is_to_blame_may_leave_it(store: Store, cause: 
     assert (pool.failing, pool.stranded, pool.bound, pool.obstacle) == (1, 0, 1, cause)
     assert pool.bad_nodes == ((("h100-0", cause),) if cause in OF_NODE else ())
     assert pool.claim is not None
-    [view] = pool_views(around(store), Record(), {})
+    [view] = pool_views(around(store), Record(), {}, now=NOW)
     assert view.failed_on == "h100-0"
 
 
@@ -535,7 +535,7 @@ def test_the_view_of_a_pool_shows_what_a_waiting_pod_waits_for(store: Store) -> 
     leaving = pod_body("leaving")
     leaving["metadata"]["deletionTimestamp"] = "2026-11-21T03:00:59Z"
     store.observe(PODS, "ADDED", leaving)
-    [view] = pool_views(around(store), Record(), {})
+    [view] = pool_views(around(store), Record(), {}, now=NOW)
     assert (view.pods, view.ready, view.unbound) == (2, 1, 1)
     assert view.scheduler_message.startswith("0/2 nodes are available: 1 Insufficient nvidia.com/gpu")
     assert "GPU" in view.waits_for
@@ -543,7 +543,7 @@ def test_the_view_of_a_pool_shows_what_a_waiting_pod_waits_for(store: Store) -> 
 
 def test_the_view_of_a_pool_that_waits_for_nothing_has_no_words(store: Store) -> None:
     store.observe(PODS, "ADDED", pod_body("starting"))
-    [view] = pool_views(around(store), Record(), {})
+    [view] = pool_views(around(store), Record(), {}, now=NOW)
     assert (view.pods, view.ready, view.unbound) == (1, 0, 0)
     assert (view.scheduler_message, view.waits_for, view.workload_error, view.served) == ("", "", "", False)
     assert (view.kv_tokens_reported, view.kv_tokens_predicted, view.predicted_at_generation) == (None, None, None)
@@ -552,18 +552,20 @@ def test_the_view_of_a_pool_that_waits_for_nothing_has_no_words(store: Store) ->
 def test_the_view_of_a_pool_has_the_tokens_that_were_predicted_and_those_that_are_reported(store: Store) -> None:
     store.observe(DEPLOYMENTS, "ADDED", workload_body())
     entry = {**RECORDED, "readyReplicas": 0, "kvTokensPredicted": 500, "served": True}
-    [view] = pool_views(around(store), read({"pools": [entry]}), {POOL: 400})
+    [view] = pool_views(around(store), read({"pools": [entry]}), {POOL: 400}, now=NOW)
     assert (view.kv_tokens_reported, view.kv_tokens_predicted, view.predicted_at_generation) == (400, 500, 3)
     assert view.served
 
 
 def test_the_view_of_a_pool_quotes_why_its_pods_are_not_created_while_it_is_true(store: Store) -> None:
     store.observe(DEPLOYMENTS, "ADDED", refusing("2026-11-21T03:00:00Z"))
-    assert [view.workload_error for view in pool_views(around(store), Record(), {})] == ["exceeded quota"]
+    assert [view.workload_error for view in pool_views(around(store), Record(), {}, now=NOW)] == ["exceeded quota"]
     for change in ({"status": "False"}, {"type": "Progressing"}):
         body = refusing("2026-11-21T03:00:00Z")
         body["status"]["conditions"][0] |= change
-        assert [view.workload_error for view in pool_views(Surroundings({}, {POOL: body}), Record(), {})] == [""]
+        assert [view.workload_error for view in pool_views(Surroundings({}, {POOL: body}), Record(), {}, now=NOW)] == [
+            ""
+        ]
 
 
 @every_case(
@@ -632,7 +634,7 @@ def gated(name: str, queue: str, *, ends: bool = False) -> dict[str, Any]:
 def test_pods_behind_a_gate_are_counted_with_the_queue_of_the_first_one(store: Store) -> None:
     for body in (gated("a", "team-a"), gated("b", "team-b"), gated("c", "team-a", ends=True), pod_body("runs")):
         store.observe(PODS, "ADDED", body)
-    (view,) = pool_views(around(store), read({}), {})
+    (view,) = pool_views(around(store), read({}), {}, now=NOW)
     assert (view.pods, view.unbound, view.queued, view.queue) == (3, 2, 2, "team-a")
     [pool] = pools(store, RECORDED | {"replicas": 4})
     assert (pool.gated, pool.stranded, pool.stuck, pool.bound) == (2, 0, 0, 1)

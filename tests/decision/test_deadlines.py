@@ -12,6 +12,7 @@ from plimsoll.decision.surroundings import Surroundings, fails_there, held_back,
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.engines.failures import EngineFailure, PodRejection, StartFailure, tries_again_at
+from plimsoll.domain.requests.weights import Weights, WeightsState, WeightsView
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.clocks import EarlierSettings, MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove
@@ -59,6 +60,18 @@ def test_the_end_of_a_change_of_settings_and_of_the_time_of_an_update_are_looked
     end, late = deadlines_of(outcome_of(under_way=changes), GRACE, NOW)
     assert NOW + 890 < end == pytest.approx(NOW + 890, abs=1)
     assert NOW + 50 < late == pytest.approx(NOW + 50, abs=1)
+
+
+@pytest.mark.parametrize("again", [None, NOW + 70])
+def test_a_copy_of_weights_that_failed_is_looked_at_just_after_it_is_tried_again(again: float | None) -> None:
+    state = WeightsState.ARRIVING if again is None else WeightsState.FAILED
+    waiting = deployment_of()
+    waiting = replace(
+        waiting, asked=replace(waiting.asked, weights=WeightsView(Weights("hf://a/b"), state, again_at=again))
+    )
+    found = list(deadlines_of(outcome_of(waiting), GRACE, NOW))
+    assert found == ([] if again is None else [pytest.approx(again, abs=1)])
+    assert all(again is not None and again < each for each in found)
 
 
 def test_a_pod_without_a_node_is_looked_at_just_after_its_grace_period() -> None:

@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 
 from plimsoll.decision.deployment import PlacedPools, RefusedWrite
-from plimsoll.decision.memory import Memory, neighbours_of, running_of
+from plimsoll.decision.memory import Memory, TurnMemo, neighbours_of, running_of
 from plimsoll.decision.pools import delay_of, with_retune
 from plimsoll.decision.supervisor import error_words
-from plimsoll.decision.surroundings import Surroundings, fails_there, read_pools
+from plimsoll.decision.surroundings import Surroundings, fails_there, is_updating, read_pools
+from plimsoll.decision.turns import LoopTurn
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.domain.engines.failures import EngineFailure, StartFailure
+from plimsoll.domain.engines.failures import EngineFailure, PodRejection, StartFailure
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.rebalance.state.decisions import DecisionReason, Keep
+from plimsoll.render.inputs import INPUTS_ANNOTATION
 from plimsoll.status.reading import Record
 from tests.api.manifests import deployment
 from tests.support.outcomes import deployment_of, ready_of
@@ -37,14 +42,14 @@ def test_a_pool_is_late_for_the_words_of_pods_that_should_serve_and_do_not(
     failed = replace(STARTS, failure=CRASHED, restarts=1, **changed)
     late = pool(H100)
     around = Surroundings({late.name: (failed, replace(STARTS, name="other"))}, {})
-    assert delay_of(late, around, Record(), None, 0.0).reason == reason
+    assert delay_of(late, around, None, 0.0).reason == reason
 
 
 @pytest.mark.parametrize(("missing", "reason"), [(0, "EnginesStarting"), (1, "PodsNotCreated"), (2, "PodsNotCreated")])
 def test_a_refusal_of_the_api_server_is_said_while_a_pod_is_missing(missing: int, reason: str) -> None:
     late = replace(pool(H100), replicas=2, uncreated=missing)
     refusal = RefusedWrite("create a pod", late.name, 403, "exceeded quota: gpus", since=0.0)
-    said = delay_of(late, Surroundings({late.name: (STARTS,)}, {}), Record(), refusal, 0.0)
+    said = delay_of(late, Surroundings({late.name: (STARTS,)}, {}), refusal, 0.0)
     assert said.reason == reason
     assert ("exceeded quota: gpus" in said.message) == bool(missing)
 
@@ -84,12 +89,56 @@ def test_a_place_is_given_up_after_two_restarts_or_a_minute(changed: dict[str, A
     assert fails_there(replace(failing, **changed), 1000.0) is fails
 
 
+@pytest.mark.parametrize(("waited", "counted"), [(60.0, 0), (60.1, 1)])
+@pytest.mark.parametrize("changed", [{}, {"terminating": True}, {"unscheduled_since": None}], ids=str)
+def test_a_pod_is_stranded_once_it_has_been_without_a_node_for_longer_than_its_grace_period(
+    waited: float, counted: int, changed: dict[str, Any]
+) -> None:
+    waits = replace(STARTS, node="", bound=False, unscheduled_since=1000.0 - waited)
+    kept = pool(H100)
+    around = Surroundings({kept.name: (replace(waits, **changed),)}, {})
+    [seen] = read_pools(Record(pools=(kept,)), around, wanted=1, now=1000.0, grace_seconds=60.0)
+    assert seen.stranded + seen.stuck == (0 if changed else counted)
+
+
+@pytest.mark.parametrize(
+    ("status", "updating"),
+    [
+        ({"observedGeneration": 3, "updatedReplicas": 2, "replicas": 2}, False),
+        ({"observedGeneration": 2, "updatedReplicas": 2, "replicas": 2}, True),
+        ({"observedGeneration": 3, "updatedReplicas": 1, "replicas": 1}, True),
+        ({"observedGeneration": 3, "updatedReplicas": 2, "replicas": 3}, True),
+        ({"observedGeneration": 4, "updatedReplicas": 3, "replicas": 3}, False),
+        ({}, True),
+        (None, True),
+    ],
+    ids=str,
+)
+def test_a_deployment_is_updated_until_its_controller_has_replaced_all_pods(
+    status: dict[str, int] | None, *, updating: bool
+) -> None:
+    assert is_updating({"metadata": {"generation": 3}, "spec": {"replicas": 2}, "status": status}) is updating
+    assert not is_updating(None)
+    assert not is_updating({"metadata": {}}), "nothing is wanted of it"
+
+
 @pytest.mark.parametrize(("silent", "over"), [(59.9, False), (60.0, False), (60.1, True)])
 def test_gpus_are_kept_for_refused_pods_for_a_minute(silent: float, *, over: bool) -> None:
     kept, refused = pool(H100), {pool(H100).name: 1000.0 - silent}
     around = Surroundings({}, {})
     [seen] = read_pools(Record(pools=(kept,)), around, wanted=1, now=1000.0, grace_seconds=30.0, refused_since=refused)
     assert (seen.refused, seen.promise_over) == (True, over)
+
+
+@pytest.mark.parametrize(("later", "counted"), [(-1.0, 0), (0.0, 0), (1.0, 3)], ids=["before", "at once", "after"])
+def test_rejections_count_from_the_moment_in_which_a_pod_has_come_up(later: float, counted: int) -> None:
+    """Of a pod that is not ready, or of one that has no node, nobody can say that it has come up."""
+    rejected = tuple(PodRejection(500.0 + later, f"h{index}", "OutOfgpu", "no room") for index in range(3))
+    up = replace(STARTS, ready=True, bound_since=500.0)
+    pods = (up, replace(up, ready=False, bound_since=900.0), replace(up, bound_since=None))
+    around = Surroundings({"p": pods}, {}, rejections={"p": rejected})
+    assert len(around.rejecting("p", 1, 1000.0)) == counted
+    assert len(Surroundings({}, {}, rejections={"p": rejected}).rejecting("p", 1, 1000.0)) == 3
 
 
 def test_a_deployment_can_do_without_none_if_fewer_serve_than_it_keeps() -> None:
@@ -114,6 +163,30 @@ def test_other_settings_are_waited_for_while_one_replica_is_wanted(replicas: int
     assert (found.retune is not None, found.retune_due) == (is_under_way, 1900.0 if is_under_way else None)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "ready", "is_open"), [("new", 1, False), ("new", 0, True), ("old", 1, True), ("old", 0, True)]
+)
+def test_other_settings_are_waited_for_until_an_engine_serves_whose_template_was_made_from_them(
+    inputs: str, ready: int, *, is_open: bool
+) -> None:
+    """The controller has replaced all pods."""
+    kept, asked = replace(pool(H100), ready=ready), deployment_of()
+    clock = RetuneClock(
+        (EarlierSettings(kept.name, StepLimits(sequences=8), inputs="old"),),
+        1000.0,
+        900.0,
+        asked.identity.digests.engine,
+    )
+    body = {
+        "metadata": {"generation": 1, "annotations": {INPUTS_ANNOTATION: inputs}},
+        "spec": {"replicas": 1},
+        "status": {"observedGeneration": 1, "updatedReplicas": 1, "replicas": 1},
+    }
+    placed = PlacedPools(Surroundings({}, {kept.name: body}), (kept,))
+    found = with_retune(placed, asked.identity, Record(retune=clock), None, 1000.0)
+    assert (found.retune is not None) is is_open
+
+
 @pytest.mark.parametrize(("now", "is_late"), [(1899.9, False), (1900.0, True)])
 def test_other_settings_are_late_from_the_second_in_which_they_must_serve(now: float, *, is_late: bool) -> None:
     [late] = changing(now, 2).pools
@@ -136,7 +209,7 @@ def test_of_long_words_of_others_the_beginning_is_quoted() -> None:
     )
     failing = replace(STARTS, failure=EngineFailure(StartFailure.OUT_OF_MEMORY, long))
     around = Surroundings({pool(H100).name: (failing,)}, {})
-    assert delay_of(pool(H100), around, Record(), None, 0.0).message == long[:600]
+    assert delay_of(pool(H100), around, None, 0.0).message == long[:600]
 
 
 def test_the_estimate_of_what_runs_follows_the_pools() -> None:
@@ -152,3 +225,22 @@ def test_the_estimate_of_what_runs_follows_the_pools() -> None:
     ]
     assert found == [*fresh, fresh[0]]
     assert fresh[0] != fresh[1]
+
+
+@pytest.mark.parametrize(
+    ("later", "repeated"),
+    [(0.0, True), (9.9, True), (10.0, False), (-0.1, False)],
+    ids=["now", "soon", "later", "set back"],
+)
+def test_a_turn_is_repeated_for_less_than_ten_seconds_and_never_by_a_clock_that_was_set_back(
+    later: float, *, repeated: bool
+) -> None:
+    memo, asked, reading = TurnMemo(), ready_of(deployment_of(resource=deployment()), request()), Reading()
+    turn = LoopTurn(asked.standing, Keep(DecisionReason.WITHIN_BAND))
+    memo.keep(asked, None, reading, turn, 1000.0)
+    assert (memo.recall(asked, None, reading, 1000.0 + later) is turn) is repeated
+    assert memo.recall(asked, None, replace(reading, state=SignalState.UNAVAILABLE), 1000.0) is None
+    assert memo.memories == {asked.deployment.identity.uid: asked.standing.memory}
+    memo.keep_only(())
+    assert memo.recall(asked, None, reading, 1000.0) is None
+    assert memo.memories == {}

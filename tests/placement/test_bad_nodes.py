@@ -20,6 +20,7 @@ from plimsoll.placement.plan import plan
 from tests.support.planning import H100, L4, L40S, fleet, node, pool, request, tenant
 
 MAX_REHOMINGS_PER_HOUR = 4
+MOST_AVOIDED = 16
 
 ONE = Split(1)
 BROKEN = "GpuUnusable"
@@ -110,6 +111,8 @@ def test_a_forgotten_node_is_tried_again_together_with_another_change() -> None:
     assert shape(decided(avoiding("a", restarts=True), where)) == [(L4, 1, ())]
     left = (Rehoming(L4, ONE, BROKEN, "a", at=0.0),)
     assert shape(decided(avoiding("a", restarts=True), where, left=left)) == [(L4, 1, ("a",))]
+    of_others = (Rehoming(L40S, ONE, BROKEN, "a", at=0.0), Rehoming(L4, Split(2), BROKEN, "a", at=0.0))
+    assert shape(decided(avoiding("a", restarts=True), where, left=of_others)) == [(L4, 1, ())]
     both = replace(failing("b"), target=avoiding("a").target)
     three = fleet(*where.nodes, node("c", L4, 1))
     assert shape(decided(both, three)) == [(L4, 1, ("b",))]
@@ -121,6 +124,13 @@ def test_a_forgotten_node_is_tried_again_where_pods_wait_and_it_has_room() -> No
     room, none = (fleet(node("a", L4, 2, held=held), node("b", L4, 2, held=2)) for held in (0, 2))
     assert shape(decided(avoiding("a", **waits), room)) == [(L4, 1, ())]
     assert shape(decided(avoiding("a", **waits), none)) == [(L4, 1, ("a",))]
+
+
+def test_a_pool_stays_off_sixteen_nodes_at_the_most() -> None:
+    bad = tuple((f"n{at:02}", BROKEN) for at in range(MOST_AVOIDED + 1))
+    where = fleet(*(node(name, L4, 1) for name, _ in bad), node("z", L4, 1))
+    found = decided(replace(failing("n00"), bad_nodes=bad), where)
+    assert shape(found) == [(L4, 1, tuple(name for name, _ in bad[:MOST_AVOIDED]))]
 
 
 def test_a_node_that_was_left_is_remembered_apart_from_its_place() -> None:

@@ -25,7 +25,7 @@ from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.nodes import eligible_nodes
 from plimsoll.placement.plan import plan
-from plimsoll.placement.solvers import SOLVERS, Fleetwide, Solver
+from plimsoll.placement.solvers import SOLVERS, Fleetwide, Solver, search
 from plimsoll.placement.solvers.formulation import Programme, Solution
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, pool, request, tenant
@@ -85,6 +85,16 @@ class TestTheWholeFleet:
             L40S,
             {"price": "1", "best_price": "2", "other": "picky", "saved": "5"},
         )
+
+    def test_whom_the_second_choice_costs_most_more_chooses_first_in_one_of_the_starts(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without any round after the starts. By age, by GPUs and by their choices, the other one would be first."""
+        monkeypatch.setattr(search, "ROUNDS", 0)
+        where = fleet(priced("l", L40S, 1, "1"), priced("h", H100, 1, "6"), priced("a", A100, 1, "2"))
+        wishes = [GpuConstraints(allow=(L40S, other)) for other in (A100, H100)]
+        asking = [tenant(request(name=f"{at}", created=f"{at}", constraints=each)) for at, each in enumerate(wishes)]
+        assert [active(each) for each in plan(asking, where, solver=Fleetwide())] == [{A100: 1}, {L40S: 1}]
 
     def test_the_name_of_a_deployment_stays_in_its_namespace(self, solver: Solver) -> None:
         where = fleet(priced("l", L40S, 1, "1"), priced("h", H100, 8, "6"), priced("a", A100, 1, "2"))
@@ -245,6 +255,24 @@ class TestAgainstEveryWay:
                 nodes = eligible_nodes(decision.request, where, each.gpu_type)
                 ledger = ledger.with_amounts(_without(ledger, nodes, each.replicas * each.split.gpus), {})
         assert all(free >= 0 for free in ledger.free.values())
+
+    @every_case("seed", range(15))
+    @every_case("make", MAKERS.values(), ids=MAKERS)
+    def test_no_room_for_a_pod_is_given_twice(self, make: Callable[[], Fleetwide], seed: int) -> None:
+        """Nodes have few slots for pods, or few CPUs, or little memory, and more replicas are wanted than they hold."""
+        dice = random.Random(300 + seed)  # noqa: S311
+        where, asking = _small_world(dice)
+        rooms = [
+            HostRoom(dice.choice((5_000, 96_000)), dice.choice((64, 900)) * GIB, dice.randint(1, 3))
+            for _ in where.nodes
+        ]
+        where = fleet(
+            *(replace(each, host=room, host_free=room) for each, room in zip(where.nodes, rooms, strict=True))
+        )
+        asking = [replace(each, request=each.request.with_replicas(1 + each.request.replicas)) for each in asking]
+        left = planned(asking, where, solver=make()).left.ledger
+        assert all(free >= 0 for free in left.free.values())
+        assert min(each or 0 for room in left.hosts.values() for each in room[:3]) >= 0
 
 
 def _without(ledger: Ledger, nodes: Sequence[GpuNode], gpus: int) -> dict[str, int]:

@@ -20,24 +20,24 @@ CLOCK = MoveClock(("a",), NOW - 100, NOW + 800, "s")
 @pytest.mark.parametrize(
     ("startup", "weights", "seconds"),
     [
-        (None, 0, LEAST_SECONDS),
-        (200.0, 15 * 10**9, LEAST_SECONDS),
-        (600.0, 15 * 10**9, 1800.0),
-        (600.0, 250 * 10**9, 6000.0),
-        (10.0**6, 0, LONGEST_SECONDS),
+        (None, [], LEAST_SECONDS),
+        (200.0, [15 * 10**9], LEAST_SECONDS),
+        (600.0, [15 * 10**9], 1800.0),
+        (600.0, [15 * 10**9, 250 * 10**9], 6000.0),
+        (10.0**6, [], LONGEST_SECONDS),
     ],
     ids=["nothing known", "small and quick", "slow start", "large weights", "for ever"],
 )
 def test_a_move_gets_three_times_the_expected_start_and_a_quarter_of_an_hour_at_least(
-    startup: float | None, weights: int, seconds: float
+    startup: float | None, weights: list[int], seconds: float
 ) -> None:
     assert seconds_for_move(startup, weights) == seconds
 
 
 def test_the_least_time_is_three_assumed_start_ups_and_may_be_set() -> None:
     assert LEAST_SECONDS == 3 * FIRST_STARTUP_SECONDS
-    assert seconds_for_move(None, 0, least=20.0) == 20.0
-    assert seconds_for_move(None, int(10 * DOWNLOAD_BYTES_PER_SECOND), least=20.0) == 30.0
+    assert [seconds_for_move(None, [], least=least) for least in (0.0, 20.0)] == [0.0, 20.0]
+    assert seconds_for_move(None, [int(10 * DOWNLOAD_BYTES_PER_SECOND)], least=20.0) == 30.0
 
 
 def test_it_is_over_at_its_end() -> None:

@@ -20,6 +20,10 @@ FIGURES: dict[Reason, Numbers] = {
     Reason.NODE_LACKS_PODS: (("largest", 110),),
     Reason.NODE_LACKS_RESOURCE: (("resource", "rdma/ib"), ("asked", 1), ("free", 0), ("largest", 0)),
     Reason.MOVE_FAILED: (("failure", "EngineCrashed"),),
+    Reason.LIMIT_RANGE_EXCEEDED: (
+        *(("rule", "max"), ("resource", "cpu"), ("limited", "Container"), ("limit_range", "small")),
+        *(("bound_thousandths", 1000), ("asked_thousandths", 2000), ("asked_of", "limit")),
+    ),
     Reason.GPU_TYPE_DENIED: (("field", "spec.gpu.deny"),),
     Reason.CAPACITY_TYPE_DENIED: (("capacity", "spot"),),
     Reason.GPU_TYPE_NOT_FORCED: (("forced", "l4-24gb"),),
@@ -60,13 +64,14 @@ def test_stages_are_named_where_there_are_several(split: Split, words: str) -> N
 
 
 def test_a_candidate_that_fits_and_waits_comes_before_one_that_lacks_little_memory() -> None:
-    for reason in MAY_PASS:
+    for reason in (*MAY_PASS, Reason.LIMIT_RANGE_EXCEEDED):
         assert nearest(rejected(H100, reason), too_little(A100, 101, 100)) == H100
 
 
-def test_of_candidates_that_wait_those_that_wait_for_gpus_come_first_and_failed_moves_last() -> None:
+def test_of_candidates_that_wait_those_that_wait_for_gpus_come_first_and_those_of_a_limit_range_last() -> None:
+    """The last one fits, and waits for somebody who changes a figure."""
     assert (MAY_PASS[0], MAY_PASS[-1]) == (Reason.GPUS_TAKEN, Reason.MOVE_FAILED)
-    for earlier, later in pairwise(MAY_PASS):
+    for earlier, later in pairwise((*MAY_PASS, Reason.LIMIT_RANGE_EXCEEDED)):
         assert nearest(rejected(H100, earlier), rejected(A100, later)) == H100
 
 

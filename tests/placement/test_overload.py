@@ -9,10 +9,13 @@ import pytest
 
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.domain.cluster.priorities import Priority
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.requests.serving import Overrides
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.solvers import Fleetwide, Overload
+from plimsoll.placement.solvers.deciding import in_levels
+from plimsoll.placement.solvers.problem import Choice, Kind, Posed, Problem
 from tests.support.planning import A100, H100, LLAMA_8B, LLAMA_70B, fleet, node, pool, request, tenant
 from tests.support.world_plans import planned
 
@@ -86,3 +89,10 @@ def test_the_price_of_plans_one_after_the_other_is_their_sum_if_both_are_known()
     first = Appraisal("programme", 1.0, 1.0, 2, seniority_price=3)
     assert first.with_(Appraisal("search", 1.0, None, 1, seniority_price=4)).seniority_price == 7
     assert first.with_(Appraisal("search", 1.0, None, 1, seniority_price=None)).seniority_price is None
+
+
+def test_the_levels_of_those_who_may_wait_count_from_one_and_without_a_gap() -> None:
+    """A programme is solved for each of them."""
+    kind = Kind((Choice((H100, Split(1)), 1, 2.0, 0, (0,)),), (3,), whole=False, spare=0, level=0)
+    posed = Posed(Problem((kind,), (4,), ()), ((0, 1, 2, 3),), (), levels=((0, 1), (2,), (3,)))
+    assert in_levels(posed, {0, 1, 3}) == {0: (3, 1), 1: (3, 1), 3: (3, 2)}

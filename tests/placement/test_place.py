@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from plimsoll.domain.cluster.fleet import Taint, Toleration
 from plimsoll.domain.decisions.latency import Objective
-from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
 from plimsoll.domain.public_words import Reason
-from plimsoll.domain.requests.serving import GpuConstraints, Overrides
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.options.candidates import Candidate
+from plimsoll.placement.options.feasibility import judge
 from plimsoll.placement.options.sizing import size_on
-from plimsoll.placement.places.place import alternatives_to
+from plimsoll.placement.places import place as place_module
+from plimsoll.placement.places.place import alternatives_to, first_that_fits
 from tests.support.planning import (
     A100,
     H100,
@@ -264,3 +268,17 @@ def test_tolerations_of_the_request_open_tainted_nodes() -> None:
     where = fleet(node("h", H100, taints=(Taint("team", "a", "NoSchedule"),)))
     assert set(refusals(unplaceable(request(), where)).values()) == {Reason.NODES_NOT_SELECTED}
     assert placed(request(tolerations=(Toleration("team", "Exists"),)), where).choice.hourly_price == Decimal("3.078")
+
+
+def test_no_candidate_is_judged_that_is_dearer_than_one_that_fits_for_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = list[str]()
+
+    def noted(request: Request, candidate: Candidate, *rest: Any) -> Option | Rejection:
+        judged.append(candidate.gpu.name)
+        return judge(request, candidate, *rest)
+
+    monkeypatch.setattr(place_module, "judge", noted)
+    where = fleet(node("h", H100, 8), node("l", L40S, 1))
+    found = first_that_fits(request(), where, Ledger.of(where))
+    assert found is not None
+    assert (found.gpu.name, set(judged)) == (L40S, {L40S})

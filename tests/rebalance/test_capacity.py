@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.rebalance.law.capacity import ConcurrencyLimit, ReplicaModel, capacity_of, times_of
+from plimsoll.rebalance.law.capacity import (
+    FIRST_TOKEN_SHARE,
+    TOKEN_SHARE,
+    ConcurrencyLimit,
+    ReplicaModel,
+    capacity_of,
+    times_of,
+)
+from plimsoll.rebalance.law.promise import is_strained, keeps_promises, unreachable
 from plimsoll.rebalance.signals.traffic import Lengths
-from tests.support.engine_loads import replica_model
+from tests.support.engine_loads import Serves, replica_model, traffic
 from tests.support.tables import examples
 
 MODEL = replica_model()
@@ -140,3 +148,63 @@ def test_every_capacity_is_a_number_of_which_something_can_be_said(
     assert 0 < found.per_second < math.inf
     most = capacity_of(replace(replica_model(kv_tokens=kv_tokens), slowness=slowness), of, promised=False)
     assert most.running >= found.running
+
+
+ALONE = times_of(MODEL, lengths(), 1.0)
+"""What a request takes that no other one shares its engine with."""
+
+
+def promise_of(seconds: float, share: float) -> float:
+    """A promise of which this part is so many seconds, to the last digit."""
+    about = seconds / share
+    return next(each for each in (about, *(math.nextafter(about, end) for end in (0, 1))) if share * each == seconds)
+
+
+TOKEN, FIRST_TOKEN = promise_of(ALONE.token, TOKEN_SHARE), promise_of(ALONE.first_token, FIRST_TOKEN_SHARE)
+
+
+@pytest.mark.parametrize(
+    ("slo", "kept"),
+    [
+        (NO_PROMISE, True),
+        (Slo(None, TOKEN), True),
+        (Slo(None, math.nextafter(TOKEN, 0)), False),
+        (Slo(FIRST_TOKEN, None), True),
+        (Slo(math.nextafter(FIRST_TOKEN, 0), None), False),
+        (Slo(FIRST_TOKEN, 0.9 * TOKEN), False),
+        (Slo(0.9 * FIRST_TOKEN, TOKEN), False),
+    ],
+    ids=str,
+)
+def test_a_place_keeps_its_promises_if_one_request_alone_leaves_the_room_that_chance_needs(
+    slo: Slo, *, kept: bool
+) -> None:
+    assert keeps_promises(replace(MODEL, slo=slo), lengths()) is kept
+
+
+@pytest.mark.parametrize(
+    ("measured", "strained"), [(None, False), (TOKEN_SHARE * 0.5, False), (math.nextafter(TOKEN_SHARE * 0.5, 1), True)]
+)
+def test_a_replica_is_strained_above_the_part_of_a_promise_that_tokens_may_take(
+    measured: float | None, *, strained: bool
+) -> None:
+    seen = replace(traffic(Serves()), token_seconds=measured)
+    assert is_strained(seen, replace(MODEL, slo=Slo(None, 0.5))) is strained
+    assert not is_strained(seen, replace(MODEL, slo=NO_PROMISE))
+
+
+@pytest.mark.parametrize("name", ["tpot", "ttft"])
+def test_a_missed_time_is_out_of_reach_if_one_request_alone_takes_longer(name: str) -> None:
+    """These replicas run eight requests at the same time: with one of them, none is wasted."""
+    seen = replace(traffic(Serves()), token_seconds=9.0, ttft_seconds=9.0)
+    seconds = ALONE.token if name == "tpot" else ALONE.first_token
+    few = replica_model(max_sequences=8)
+
+    def found(promised: float) -> str | None:
+        slo = Slo(None, promised) if name == "tpot" else Slo(promised, None)
+        figure = unreachable(replace(few, slo=slo), lengths(), seen)
+        return None if figure is None else figure.name
+
+    assert found(seconds) is None
+    assert found(math.nextafter(seconds, 0)) == name
+    assert found(9.0) is None, "it is not missed"

@@ -13,16 +13,23 @@ from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.placement.demands.pools import Place
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
+from plimsoll.rebalance.law.capacity import capacity_of
+from plimsoll.rebalance.law.price import stakes_of
+from plimsoll.rebalance.law.wishes import TOLERANCE
+from plimsoll.rebalance.places.sites import Site, sites_elsewhere
+from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep, Move
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
-from tests.support.engine_loads import Serves
+from tests.support.engine_loads import Serves, replica_model
 from tests.support.live_situations import AUTO
 from tests.support.other_places import DUE, looks, name_of, on, place_after, plan_of, runs, serving
 from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
@@ -359,3 +366,33 @@ def test_the_market_is_not_even_opened_between_the_looks() -> None:
     assert isinstance(
         decide(serving(runs(H100), CALM, now=DUE + 20), replace(h100(L40S_NODE), market=never)).decision, Keep
     )
+
+
+def test_a_replica_at_a_place_carries_what_was_learned_of_it_or_what_the_model_says_alone() -> None:
+    model, lengths = replica_model(), Lengths(1000, 200, 0, 1100)
+    site = Site((H100, Split(1)), model, lengths, slowness=2.0, hope=0.5)
+    slow = capacity_of(replace(model, slowness=2.0), lengths)
+    assert site.capacity(learned=True) == replace(slow, per_second=slow.per_second / 2)
+    assert site.capacity(learned=False) == capacity_of(model, lengths)
+    assert site.replicas(9.0) > site.replicas(9.0, learned=False)
+
+
+@pytest.mark.parametrize(("parts", "replicas"), [(0.0, 1), (2.0, 2), (2 / (1 - TOLERANCE) - 1e-6, 2), (2.1, 3)])
+def test_the_replicas_for_a_load_are_rounded_up_from_a_part_that_counts(parts: float, replicas: int) -> None:
+    """``parts`` is the load over what one replica takes with room to spare."""
+    site = Site((H100, Split(1)), replica_model(), Lengths(1000, 200, 0, 1100))
+    capacity = site.capacity(learned=True)
+    rate = parts * capacity.per_second
+    for _ in range(60):  # the part that one takes depends on the rate itself
+        rate = parts * capacity.per_second * stakes_of(site.model, capacity, site.startup_seconds).spare_use(rate)
+    assert site.replicas(rate) == replicas
+
+
+@pytest.mark.parametrize("also", [(), ((H100, Split(1)),)], ids=["elsewhere", "here, too"])
+def test_the_place_where_replicas_are_is_no_other_place_unless_it_is_offered_as_well(also: tuple[Place, ...]) -> None:
+    what_if = h100(L40S_NODE)
+    assert what_if.market is not None
+    here = Site((H100, Split(1)), replica_model(), Lengths(1000, 200, 0, 1100))
+    found = [each.place for each in sites_elsewhere(what_if.tenant, what_if.market(), LoopMemory(), here, also=also)]
+    assert found.count((H100, Split(1))) == len(also)
+    assert found.count((L40S, Split(1))) == 1

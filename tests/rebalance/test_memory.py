@@ -179,6 +179,7 @@ def test_the_time_that_is_covered_is_the_same_as_with_every_turn(every: float, k
 def test_a_gap_is_measured_from_the_last_turn_and_not_from_the_first_of_a_look() -> None:
     memory = LoopMemory().with_look(2, 600, NOW).with_look(1, 600, NOW + 25)
     assert memory.looks == (Look(NOW, 2, until=NOW + 25),)
+    assert LoopMemory().with_look(2, 600, NOW).with_look(3, 600, NOW).looks == (Look(NOW, 3, NOW),)
     assert len(memory.with_look(1, 600, NOW + 25 + LONGEST_GAP_SECONDS).looks) == 2
     assert len(memory.with_look(1, 600, NOW + 26 + LONGEST_GAP_SECONDS).looks) == 1
 

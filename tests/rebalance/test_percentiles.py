@@ -86,6 +86,13 @@ def test_what_cannot_be_one_scrape_of_a_histogram_is_none(counts: dict[float, fl
     assert buckets_of(counts) is None
 
 
+@pytest.mark.parametrize(
+    "counts", [{1.0: 0.0, INF: 9.0}, {1.0: 0.5, INF: 9.0}, {1.0: 9.0, INF: 9.0}, {1.0: 0.0, INF: 0.0}]
+)
+def test_one_scrape_of_a_histogram_has_its_counts_by_bound(counts: dict[float, float]) -> None:
+    assert buckets_of(counts) == Buckets(tuple(counts), tuple(counts.values()))
+
+
 def test_above_the_last_bound_a_promise_below_it_is_missed_and_of_one_above_it_nothing_is_known() -> None:
     found = quantile(95, counted([30.0] * 100))
     assert found == Percentile(10.0, is_least=True)

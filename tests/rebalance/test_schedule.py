@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.signals.load import LoadSummary
@@ -62,3 +63,18 @@ def test_a_schedule_needs_no_metrics_and_takes_what_has_a_place() -> None:
     assert decided.kind is DiagnosisKind.TOO_FEW_REPLICAS
     blocked = decide(situation(EASY, policy=policy, load=NOTHING), no_room(1)).decision
     assert (blocked.reason, blocked.number("wanted")) == (DecisionReason.NO_PLACE_FOUND, "ScheduledMinimum")
+
+
+@every_case(
+    ("entry", "said"),
+    [
+        (at(4), (None, None)),
+        (at(4, 100), (to_rfc3339(NOW + 100), 300)),
+    ],
+)
+def test_a_minimum_that_is_still_to_come_says_when_it_counts_and_how_long_a_start_up_takes(
+    entry: ScheduledMinimum, said: tuple[object, object]
+) -> None:
+    policy = replace(AUTO, max_replicas=6).with_schedule((entry,), NOW, STARTUP)
+    numbers = dict(decide(situation(EASY, policy=policy, load=NOTHING), room_for_all(1)).decision.numbers)
+    assert (numbers.get("ready_by"), numbers.get("startup_seconds")) == said

@@ -164,6 +164,8 @@ def test_full_steps_carry_what_their_tokens_and_their_time_say() -> None:
 
 def test_of_a_prompt_that_is_cached_one_token_is_computed() -> None:
     model = replace(LARGE_STEP.limited(StepLimits(512)), kv_tokens=10**7)
+    rates = [most_per_second(model, Lengths(1000, 2, cached, 1001)) for cached in (0, 300, 600, 900)]
+    assert rates == sorted(set(rates)), "what is in the prefix cache is not computed"
     all_but_one, whole = (most_per_second(model, Lengths(1000, 2, cached, 1001)) for cached in (999, 1000))
     assert whole == pytest.approx(all_but_one, rel=0.01)
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
+from plimsoll.placement.demands.pools import PoolState
 from plimsoll.placement.options.engine_limits import STEPS
 from plimsoll.rebalance.law.capacity import ConcurrencyLimit, capacity_of
 from plimsoll.rebalance.law.tuning import after_retune
+from plimsoll.rebalance.remedies.retune import retuned
 from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import replica_model
+from tests.support.planning import H100, L4, pool, request, tenant
 
 LEAST_GAIN = 1.25
 
@@ -58,3 +65,25 @@ def test_replicas_for_a_rate_are_whole_and_leave_some_room() -> None:
     assert tuned is not None
     assert tuned.replicas_for(0.5 * tuned.per_second, 0.9) == 1
     assert tuned.replicas_for(tuned.per_second, 0.9) == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked", "limits"),
+    [
+        ("s", StepLimits(sequences=65), StepLimits(4096, 33)),
+        ("s", StepLimits(2048), StepLimits(2048, 16)),
+        ("before", StepLimits(2048), StepLimits(2048)),
+    ],
+    ids=["sequences", "step", "sequences of another spec"],
+)
+def test_other_limits_restart_the_engines_of_the_pools_that_stay(
+    spec: str, asked: StepLimits, limits: StepLimits
+) -> None:
+    """Each replica has two engines, which share its requests."""
+    stays = pool(H100, limits=StepLimits(4096, 16), spec=spec)
+    stays = replace(stays, target=replace(stays.target, split=Split(1, data_parallel=2)))
+    goes = pool(L4, state=PoolState.RETIRING)
+    assert retuned(tenant(request(), stays, goes, spec="s"), asked).pools == (
+        replace(stays, limits=limits, spec="s", restarts=True),
+        goes,
+    )

@@ -446,6 +446,8 @@ def test_the_last_pods_of_settings_that_were_taken_back_are_no_change_that_does_
         " A change of h100-sxm-80gb x 1 to --max-num-seqs 64 was taken back at 2026-01-01T00:02:40Z (EngineCrashed: no "
         "such file). The settings are not changed there again before 2026-01-01T00:16:40Z."
     )
+    at_once = shown(report(PLACED, STUCK, failed_moves=(replace(undone, at=SINCE),)))
+    assert at_once["Available"]["reason"] == "RollingOut"
     elsewhere = replace(undone, gpu_type="l4-24gb")
     for other in (replace(undone, at=SINCE - 1), elsewhere, replace(undone, limits=NO_LIMITS)):
         assert shown(report(PLACED, STUCK, failed_moves=(other,)))["Available"]["reason"] == "EngineOutOfMemory"

@@ -328,3 +328,47 @@ def test_a_field_out_of_bounds_is_named_as_it_is_written(field: Field, written: 
     assert field.to_attribute is not None
     with pytest.raises(Unusable, match=why):
         field.to_attribute(written)
+
+
+BOUNDS: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "SIZE": {"replicas": (1, MOST_REPLICAS), "concurrency": (1, MOST_CONCURRENCY)},
+    "CALLED": dict.fromkeys(("before", "arrivals_per_minute", "served_per_minute"), (0, LARGEST_BOUND)),
+    "RESULT": {"in_a_row": (0, MOST_REPLICAS), "after": (0, LARGEST_BOUND)},
+    "MARK": {"added": (0, MOST_REPLICAS)},
+    "REBALANCING": dict.fromkeys(("base_replicas", "target_replicas"), (0, MOST_REPLICAS)),
+    "FAILED_MOVE": {
+        "times": (1, MOST_TIMES),
+        "max_sequences": (1, MOST_CONCURRENCY),
+        "batched_tokens": (1, LARGEST_BOUND),
+    },
+    "EARLIER": {"drain_seconds": (1, MOST_DRAIN_SECONDS), "max_sequences": (1, MOST_CONCURRENCY)},
+    "RETUNE": {"replica_seconds": (1, int(LONGEST_SECONDS))},
+    "POOL": {"replicas": (0, MOST_REPLICAS), "drain_seconds": (1, MOST_DRAIN_SECONDS)},
+}
+"""The least and the largest number that is taken from a field of a status."""
+
+
+@pytest.mark.parametrize(("name", "field"), [(name, field) for name, fields in BOUNDS.items() for field in fields])
+def test_a_number_of_a_status_is_taken_within_its_bounds_alone(name: str, field: str) -> None:
+    form, (least, most) = FORMS[name], BOUNDS[name][field]
+
+    def is_refused(entry: StatusModel, written: int) -> bool:
+        try:
+            form.read(entry.model_copy(update={field: written}))
+        except Unusable as error:
+            return any(words in str(error) for words in ("is less than", "is not between", "a number is beyond"))
+        return False
+
+    @given(st.fixed_dictionaries(VALUES[name]))
+    @settings(max_examples=examples(5), deadline=None)
+    def check(drawn: dict[str, Any]) -> None:
+        assert form.entry is not None
+        entry = form.entry(**form.fields(value_of(name, drawn), **BESIDE.get(name, {})))
+        assert [is_refused(entry, number) for number in (least - 1, least, most, most + 1)] == [
+            True,
+            False,
+            False,
+            True,
+        ]
+
+    check()

@@ -84,7 +84,7 @@ def test_whatever_a_status_holds_every_reader_of_it_copes(raw: Any) -> None:
     assert clock is None or (clock.began <= NOW and clock.due <= NOW + 2 * LONGEST_SECONDS)
     remembered(record.observations, "s")
     observed_capacities(record, "s", pools, around, reported_tokens(record, 1, {}))
-    pool_views(around, record, {})
+    pool_views(around, record, {}, now=NOW)
     spec = InferenceDeploymentSpec.model_validate({"model": {"name": "a/b"}, "contextLength": 9, "concurrency": 1})
     Standing.read(spec, record)
     written = document_of(new_status(Report("x", 1, 1), record, "2026-01-01T00:00:00Z"))

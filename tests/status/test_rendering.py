@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import CandidateFiguresStatus
@@ -14,12 +16,14 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.public_words import ConditionReason, Reason
 from plimsoll.domain.requests.serving import Overrides
-from plimsoll.domain.units import GIB
+from plimsoll.domain.requests.weights import Weights, WeightsProgress, WeightsState, WeightsView
+from plimsoll.domain.units import GIB, MIB
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.reading import read
 from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
+from plimsoll.status.weights_words import weights_fields, weights_sentence
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, fleet, gpu, model, node, request
@@ -305,3 +309,73 @@ def test_the_estimate_has_the_codes_of_its_doubts_and_no_field_without_any() -> 
     doubted = written(report(decision(newer)))["estimate"]
     assert (doubted["fit"], doubted["doubts"]) == ("Probable", ["NewerRelease"])
     assert "doubts" not in written(SERVING)["estimate"]
+
+
+COPY = Weights("hf://meta-llama/Llama-3.1-8B", claim="models")
+AT = 1_767_226_200.0
+
+
+def copied(state: WeightsState, progress: WeightsProgress | None = None, **more: Any) -> WeightsView:
+    return WeightsView(COPY, state, progress, **more)
+
+
+@pytest.mark.parametrize(
+    ("progress", "said"),
+    [
+        (None, "The weights are being copied to the claim models."),
+        (WeightsProgress(5 * GIB), "The weights are being copied to the claim models."),
+        (WeightsProgress(5 * GIB, 15 * GIB), "5.0 of 15.0 GiB of the weights are on the claim models."),
+        (
+            WeightsProgress(5 * GIB, 15 * GIB, 200 * MIB),
+            "5.0 of 15.0 GiB of the weights are on the claim models (200 MiB/s, 52 s left).",
+        ),
+        (
+            WeightsProgress(0, 119 * MIB, MIB),
+            "0.0 of 0.1 GiB of the weights are on the claim models (1 MiB/s, 119 s left).",
+        ),
+        (
+            WeightsProgress(0, 120 * MIB, MIB),
+            "0.0 of 0.1 GiB of the weights are on the claim models (1 MiB/s, 2 minutes left).",
+        ),
+    ],
+)
+def test_a_copy_that_arrives_says_how_much_is_there_and_how_long_the_rest_takes(
+    progress: WeightsProgress | None, said: str
+) -> None:
+    arriving = copied(WeightsState.ARRIVING, progress)
+    assert weights_sentence(arriving) == f"{said} Pods are made when all is there."
+    again = weights_sentence(replace(arriving, message="connection reset."))
+    assert again == f"{said} The last try failed: connection reset. Pods are made when all is there."
+
+
+def test_a_copy_that_is_there_or_failed_says_so_without_figures() -> None:
+    whole = WeightsProgress(15 * GIB, 15 * GIB, 200 * MIB)
+    there = copied(WeightsState.READY, whole)
+    assert weights_sentence(there) == "The weights are on the claim models."
+    failed = copied(WeightsState.FAILED, whole, message="no room.")
+    assert weights_sentence(failed) == "The weights were not copied to the claim models: no room."
+    tried = replace(failed, again_at=AT)
+    assert weights_sentence(tried).endswith(": no room. It is tried again at 2026-01-01T00:10:00Z, from there on.")
+    for each in (there, tried):
+        assert [weights_fields(each)[name] for name in ("copied_bytes", "total_bytes", "remaining_seconds")] == [
+            None
+        ] * 3
+
+
+def test_the_fields_of_a_copy_are_the_figures_of_its_download() -> None:
+    arriving = copied(
+        WeightsState.ARRIVING, WeightsProgress(5 * GIB, 15 * GIB, 200 * MIB), message="x" * 1025, again_at=AT
+    )
+    assert weights_fields(arriving) == {
+        "claim_name": "models",
+        "source": COPY.source,
+        "folder": COPY.folder,
+        "state": "Arriving",
+        "copied_bytes": 5 * GIB,
+        "total_bytes": 15 * GIB,
+        "bytes_per_second": 200 * MIB,
+        "remaining_seconds": 52,
+        "message": "x" * 1024,
+        "retry_at": "2026-01-01T00:10:00Z",
+    }
+    assert weights_fields(copied(WeightsState.AWAITED))["message"] is None

@@ -43,7 +43,7 @@ def deployment_of(
     """A deployment with this object, what it asks for, and what is placed of it (the fields of ``PlacedPools``)."""
     body = inference_deployment_body("chat") if body is None else body
     record = record_of(body)
-    asked = Asked(resource, request=request, replicas=declared_replicas(body, record))
+    asked = Asked(declared_replicas(body, record), resource, request=request)
     return Deployment(identity_of(body, key), record, PlacedPools(around, **placed), asked, writes or Writes())
 
 

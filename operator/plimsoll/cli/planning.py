@@ -363,5 +363,5 @@ def _deployment(asked: ManifestRequest, index: int) -> Deployment:
     head, created = asked.resource.metadata, f"{index:06d}"
     request = replace(asked.request, created=created)
     identity = Identity(request.key, head.uid, head.generation, created, _NO_DIGESTS)
-    wanted = Asked(asked.resource, request.model, request, asked.priority, replicas=request.replicas)
+    wanted = Asked(request.replicas, asked.resource, request.model, request, asked.priority)
     return Deployment(identity, Record(), PlacedPools(Surroundings({}, {})), wanted)

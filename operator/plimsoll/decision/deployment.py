@@ -56,22 +56,22 @@ class Asked:
     """The spec of a deployment and its facts, as far as they could be read.
 
     Attributes:
+        replicas: what the object itself declares, for the status of a deployment without a request.
         resource: the parsed object; None if it cannot be parsed, or waits for its turn.
         model: the facts of its model; None if they are not known yet.
         request: what the planner is asked; None if ``problem`` says why not.
         priority: its place in the order of decisions.
         problem: why it cannot be planned.
-        replicas: what the object itself declares, for the status of a deployment without a request.
         teaches: whether others can rely on what its engines report.
         weights: the copy of the weights on a claim as it is now; None: none is asked for.
     """
 
+    replicas: int
     resource: InferenceDeployment | None = None
     model: ModelFacts | None = None
     request: Request | None = None
     priority: Priority = NO_PRIORITY
     problem: DeploymentProblem | None = None
-    replicas: int = 0
     teaches: bool = False
     weights: WeightsView | None = None
 
@@ -196,7 +196,7 @@ class Deployment:
     identity: Identity
     record: Record
     placed: PlacedPools
-    asked: Asked = field(default_factory=Asked)
+    asked: Asked
     writes: Writes = field(default_factory=Writes)
     people: People = field(default_factory=People)
     is_faulty: bool = False

@@ -88,8 +88,8 @@ def ready_of(
     common: CommonLessons,
     changed: ChangedRequests,
     *,
-    reading: Reading | None = None,
-    now: float = 0.0,
+    reading: Reading | None,
+    now: float,
 ) -> Ready | None:
     """Return a deployment with what engines taught, for the replicas that its live loop wants; None: it has no request.
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from plimsoll.decision.deployment import Deployment, Identity, PlacedPools, RefusedWrite
-from plimsoll.decision.surroundings import Surroundings, held_back, is_updating, pool_views, read_pools
+from plimsoll.decision.surroundings import Surroundings, held_back, is_updating, read_pools, workload_error
 from plimsoll.decision.turns import LoopTurn
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.engines.failures import rejection_words
@@ -34,13 +34,13 @@ LONGEST_WORDS = 600
 """The most characters of a pod's words that a status holds."""
 
 
-def delay_of(pool: Pool, around: Surroundings, record: Record, refusal: RefusedWrite | None, now: float) -> Delay:
+def delay_of(pool: Pool, around: Surroundings, refusal: RefusedWrite | None, now: float) -> Delay:
     """Return why a pool does not serve: its engines' words, or the API server's, or the scheduler's."""
     pods = [pod for pod in around.pods.get(pool.name, ()) if not (pod.ready or pod.terminating)]
     found = (
         _failure(pods)
         or _rejection(pool, around, now)
-        or _refusal(pool, around, record, refusal)
+        or _refusal(pool, around, refusal)
         or _without_node(pods)
         or NOT_READY
     )
@@ -59,13 +59,11 @@ def _rejection(pool: Pool, around: Surroundings, now: float) -> Delay | None:
     return Delay(ConditionReason.PODS_REJECTED.value, rejection_words(rejected)) if rejected else None
 
 
-def _refusal(pool: Pool, around: Surroundings, record: Record, refusal: RefusedWrite | None) -> Delay | None:
+def _refusal(pool: Pool, around: Surroundings, refusal: RefusedWrite | None) -> Delay | None:
     """Return the API server's words about pods that it refuses: a quota, a policy, a template that is invalid."""
     if pool.uncreated == 0 and not pool.refused:
         return None
-    views = pool_views(around, record, {})
-    words = next((view.workload_error for view in views if view.name == pool.name), "")
-    words = words or ("" if refusal is None else refusal.sentence())
+    words = workload_error(around.workloads.get(pool.name)) or ("" if refusal is None else refusal.sentence())
     return Delay(ConditionReason.PODS_NOT_CREATED.value, words) if words else None
 
 
@@ -107,8 +105,7 @@ def placed_now(
     is_over = move is not None and move.is_over(now)
     if is_over:
         pools = tuple(
-            replace(pool, delay=delay_of(pool, around, record, refusal, now)) if is_late(pool) else pool
-            for pool in pools
+            replace(pool, delay=delay_of(pool, around, refusal, now)) if is_late(pool) else pool for pool in pools
         )
     placed = PlacedPools(
         around,
@@ -159,7 +156,7 @@ def with_retune(
         return placed
     due = clock.due(_served_since(placed.around, clock), sum(pool.replicas for pool in changed))
     placed = replace(placed, retune=clock, retune_due=due)
-    pools = (_under_way(pool, placed, clock, record, refusal, now) for pool in placed.pools)
+    pools = (_under_way(pool, placed, clock, refusal, now) for pool in placed.pools)
     return replace(placed, pools=tuple(pools))
 
 
@@ -190,9 +187,7 @@ def _served_since(around: Surroundings, clock: RetuneClock) -> Iterator[float]:
                 yield pod.ready_since
 
 
-def _under_way(
-    pool: Pool, placed: PlacedPools, clock: RetuneClock, record: Record, refusal: RefusedWrite | None, now: float
-) -> Pool:
+def _under_way(pool: Pool, placed: PlacedPools, clock: RetuneClock, refusal: RefusedWrite | None, now: float) -> Pool:
     """Return the pool with its earlier settings, and with the reason why it is late if it is.
 
     The replica that an update starts first is one more than wanted. It finds another place by the roll-back.
@@ -203,7 +198,7 @@ def _under_way(
     is_over = placed.retune_due is not None and now >= placed.retune_due
     pods = sum(not pod.terminating for pod in placed.around.pods.get(pool.name, ()))
     stranded = max(0, pool.stranded - max(0, pool.split.shape.replicas_of(pods) - pool.replicas))
-    delay = delay_of(pool, placed.around, record, refusal, now) if is_over else pool.delay
+    delay = delay_of(pool, placed.around, refusal, now) if is_over else pool.delay
     return replace(pool, earlier=earlier, overdue=is_over, stranded=stranded, failing=0, delay=delay)
 
 

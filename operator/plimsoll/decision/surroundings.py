@@ -232,7 +232,7 @@ def _is_too_large(pods: Sequence[PodFacts]) -> bool:
 
 
 def pool_views(
-    around: Surroundings, record: Record, reported: Mapping[str, int], silent: Collection[str] = (), *, now: float = 0.0
+    around: Surroundings, record: Record, reported: Mapping[str, int], silent: Collection[str] = (), *, now: float
 ) -> tuple[PoolView, ...]:
     """The state of each pool's pods, for the status.
 
@@ -261,7 +261,7 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
         failure=None if failed is None else failed.failure,
         failed_on=None if failed is None else failed.node,
         restarts=0 if failed is None else failed.restarts,
-        workload_error=_workload_error(around.workloads.get(name)),
+        workload_error=workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,
         kv_tokens_predicted=None if recorded is None else recorded.kv_tokens_predicted,
         predicted_at_generation=None if recorded is None else recorded.generation,
@@ -295,7 +295,7 @@ def is_updating(body: Body | None) -> bool:
     return unseen or updated < wanted or updated < existing
 
 
-def _workload_error(body: Body | None) -> str:
+def workload_error(body: Body | None) -> str:
     """The error for pods that the ReplicaSet could not create: quota, admission, a bad template."""
     return str((_replica_failure(body) or {}).get("message") or "")
 

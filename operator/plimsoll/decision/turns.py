@@ -450,7 +450,7 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         starting_since=tuple(pod.bound_since for pod in starting if pod.bound_since is not None),
         newcomers=tuple(filter(None, map(_newcomer, starting))),
         failing_since=tuple(pod.bound_since for pod in failing if pod.bound_since is not None),
-        first_start_seconds=seconds_for_move(None, weights_bytes),
+        first_start_seconds=seconds_for_move(None, [weights_bytes]),
         settled_since=max(serving, default=None),
         startup_seconds=_slowest_start(around),
         new_replicas=what_if.new_replicas,

@@ -328,8 +328,8 @@ def _is_not_coming_up(report: Report, view: PoolView) -> bool:
     if not (view.updating and view.ready) or (view.failure is None and view.name not in report.late_updates):
         return False
     settings = [each for each in report.failed_moves if each.is_of_settings]
-    over = max((each.at for each in settings if pool_name(*each.place) == view.name), default=0.0)
-    return view.starting_since is None or view.starting_since > over
+    over = [each.at for each in settings if pool_name(*each.place) == view.name]
+    return view.starting_since is None or all(view.starting_since > at for at in over)
 
 
 def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> StatedCondition:

@@ -111,8 +111,8 @@ def _history(changes: tuple[ChangeRecord, ...], failed: Iterable[FailedMove]) ->
 
     A move is taken back even if the live loop has no turn. Such a change is added if it is newer than all others.
     """
-    newest = max((mark.at for mark in changes), default=0.0)
-    taken_back = [ChangeRecord(each.at, ChangeKind.ROLL_BACK, each.delay.reason) for each in failed if each.at > newest]
+    newer = (each for each in failed if all(each.at > mark.at for mark in changes))
+    taken_back = [ChangeRecord(each.at, ChangeKind.ROLL_BACK, each.delay.reason) for each in newer]
     return ChangeHistory((*changes, *sorted(taken_back, key=lambda mark: mark.at)))
 
 

@@ -201,7 +201,7 @@ class Passes:
         identity, record = self.reader.identity(body), record_of(body)
         if pruning.why_reduced(body) is None:
             self.noticed.scale_writes.look(identity.uid, identity.generation, body.get("spec") or {}, now)
-        asked = Asked(replicas=declared_replicas(body, record))
+        asked = Asked(declared_replicas(body, record))
         writes = self.noticed.writes(identity, record, around.workloads, is_under_way=is_under_way, now=now)
         people = self._people(identity, seen)
         bare = Deployment(identity, record, PlacedPools(around), asked, writes, people)

@@ -153,12 +153,12 @@ class DeploymentReader:
         else:
             request = answer
         return Asked(
+            bare.asked.replicas,
             found.resource,
             found.model,
             request,
             found.priority,
             problem,
-            bare.asked.replicas,
             teaches_others(body.get("spec")),
             None if found.resource is None else self._weights(found.resource, bare),
         )

@@ -102,7 +102,7 @@ def seconds_allowed(deployment: Deployment, decision: Decision | None, least_sec
     """Return how long new replicas of a decision may take until they serve."""
     pools = () if decision is None else decision.pools
     weights = map(_weights_bytes, active(pools))
-    return seconds_for_move(longest_startup(deployment), max(weights, default=0), least_seconds)
+    return seconds_for_move(longest_startup(deployment), weights, least_seconds)
 
 
 def longest_startup(deployment: Deployment) -> float | None:

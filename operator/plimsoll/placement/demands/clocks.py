@@ -47,15 +47,17 @@ class MoveClock:
         return now >= self.due
 
 
-def seconds_for_move(startup_seconds: float | None, weights_bytes: int, least: float = LEAST_SECONDS) -> float:
+def seconds_for_move(
+    startup_seconds: float | None, weights_bytes: Iterable[int], least: float = LEAST_SECONDS
+) -> float:
     """Return how long a move may take.
 
     Args:
         startup_seconds: the longest start-up that was seen; None: none was.
-        weights_bytes: the weights of a replica, which may have to be downloaded.
+        weights_bytes: the weights of each replica that starts, which may have to be downloaded.
         least: the least time, in seconds.
     """
-    expected = max(startup_seconds or 0.0, weights_bytes / DOWNLOAD_BYTES_PER_SECOND)
+    expected = max((startup_seconds or 0.0, *(each / DOWNLOAD_BYTES_PER_SECOND for each in weights_bytes)))
     return min(LONGEST_SECONDS, max(least, STARTUPS * expected))
 
 

@@ -207,7 +207,7 @@ def pick(
             (fitting if wants(verdict) else unwanted).append((verdict, min(room, request.replicas)))
     if not fitting:
         refused = Unplaceable((*(_not_moved_to(choice) for choice, _ in unwanted), *rejections))
-        if unwanted or closed or request.replicas == 0:
+        if unwanted or closed:
             return refused
         return ledger.once("refused", fleet.nodes, about, lambda: (judged, refused))[1]  # whatever is wanted
     best, replicas = min(fitting, key=lambda pair: (pair[0].doubts, -pair[1], *rank(pair[0])))

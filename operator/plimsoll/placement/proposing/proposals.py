@@ -99,9 +99,7 @@ def _checked(plan: Plan, lacking: Answer, proposal: Proposal, running: Iterable[
     if then.missing or then.change_blocked:
         return None
     after = (*proposal.before, *_new_shares(lacking.decision, then))
-    return Room(
-        replace(proposal, after=after), then, max(map(round, _waits(plan, proposal.changes, running)), default=0)
-    )
+    return Room(replace(proposal, after=after), then, max(map(round, _waits(plan, proposal.changes, running))))
 
 
 def _new_shares(now: Decision, then: Decision) -> Iterator[Share]:

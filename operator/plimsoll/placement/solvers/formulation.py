@@ -165,7 +165,7 @@ class Formulation:
 
     def _allowed(self, kind: Kind, size: int) -> list[int]:
         """Return the choices with the fewest doubts, or all of them if the aim allows more doubts."""
-        fewest = min((choice.doubts for choice in kind.choices), default=0)
+        fewest = min(choice.doubts for choice in kind.choices)
         return [index for index in kind.of_size(size) if self.aim.doubt or kind.choices[index].doubts == fewest]
 
     def _cost(self, kind: Kind, index: int, replicas: int) -> float:
@@ -177,7 +177,7 @@ class Formulation:
     def _charge(self, kind: Kind, size: int) -> float:
         if self.aim.minimised is not Goal.BILL:
             return 0.0
-        return MIXING * kind.sizes[size] * min((kind.choices[index].price for index in kind.of_size(size)), default=0.0)
+        return MIXING * kind.sizes[size] * min(kind.choices[index].price for index in kind.of_size(size))
 
     def _penalty(self, kind: Kind, size: int, columns: Columns) -> float:
         counts = self.aim.minimised is Goal.MISSING and kind.level == len(self.aim.missing) + 1

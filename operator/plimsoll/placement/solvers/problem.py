@@ -57,9 +57,9 @@ class Choice:
 class Kind:
     """Deployments with the same choices and the same numbers of replicas to place.
 
-    ``choices`` are in the order of preference. ``sizes`` are the numbers of replicas that a deployment may have: one
-    number, or several if it declares the load of all replicas together. It takes choices of one size only. With
-    ``whole``, all replicas are placed with one choice, or none is.
+    ``choices`` are in the order of preference; there is one at least. ``sizes`` are the numbers of replicas that a
+    deployment may have: one number, or several if it declares the load of all replicas together. It takes choices of
+    one size only. With ``whole``, all replicas are placed with one choice, or none is.
     ``spare`` is how many replicas of one deployment may stay without a place, as :meth:`weighed` counts them. ``level``
     is 0 if that number is the least that is possible. Otherwise it is the level of priority, from 1 on, whose
     missing replicas are minimised.
@@ -118,7 +118,7 @@ class Problem:
     def least_bill(self) -> float:
         """US dollars an hour if every deployment had its cheapest choice in its cheapest size: no plan costs less."""
         return sum(
-            count * min((kind.sizes[choice.size] * choice.price for choice in kind.choices), default=0.0)
+            count * min(kind.sizes[choice.size] * choice.price for choice in kind.choices)
             for kind, count in zip(self.kinds, self.counts, strict=True)
         )
 

@@ -148,7 +148,7 @@ class _Search:
     def _orders(self) -> Iterator[Callable[[int], tuple[float, int]]]:
         yield lambda unit: (0, unit)
         yield lambda unit: (-_regret(self.units[unit].kind), unit)
-        yield lambda unit: (-max((choice.gpus for choice in self.units[unit].kind.choices), default=0), unit)
+        yield lambda unit: (-max(choice.gpus for choice in self.units[unit].kind.choices), unit)
         yield lambda unit: (len(self.units[unit].kind.choices), unit)
 
     def _greedy(self, order: Sequence[int]) -> list[Parts]:
@@ -196,7 +196,7 @@ class _Search:
 
     @staticmethod
     def _frugality(unit: _Unit, costs: Costs) -> tuple[int, float]:
-        return unit.level, min((cost for where, cost in costs[unit.number]), default=0.0)
+        return unit.level, min(cost for _, cost in costs[unit.number])
 
     def _least_worth(self, unit: _Unit, costs: Costs, left: list[float]) -> Parts:
         """Take the choices whose room is worth the least, of the size that misses the least."""
@@ -211,7 +211,7 @@ class _Search:
         for (index, group), _ in costs[unit.number]:
             if unit.kind.choices[index].size != size or (unit.kind.whole and parts):
                 continue
-            fits = min((int(room[row] // amount) for row, amount in self.uses[unit.number, index, group]), default=0)
+            fits = min(int(room[row] // amount) for row, amount in self.uses[unit.number, index, group])
             more = max(0, min(missing, fits))
             if more == 0 or (unit.kind.whole and more < missing):
                 continue
@@ -271,7 +271,7 @@ class _Search:
         spent: dict[int, float] = {}
         for group in unit.kind.choices[index].groups:
             uses = self.uses[unit.number, index, group]
-            room = min((int((left[row] - spent.get(row, 0)) // amount) for row, amount in uses), default=replicas)
+            room = min(int((left[row] - spent.get(row, 0)) // amount) for row, amount in uses)
             more = max(0, min(room, replicas))
             if more:
                 parts.append((index, group, more))
@@ -320,9 +320,7 @@ class _Search:
         return sum(_least_bill(unit, parts) for unit, parts in zip(self.units, found, strict=True))
 
     def _fewest(self) -> float:
-        return sum(
-            unit.kind.replicas * min((choice.doubts for choice in unit.kind.choices), default=0) for unit in self.units
-        )
+        return sum(unit.kind.replicas * min(choice.doubts for choice in unit.kind.choices) for unit in self.units)
 
     def _shares(self, found: Sequence[Parts]) -> tuple[Share, ...]:
         """Return the shares by kind. A deployment counts as whole if all its replicas have one choice."""
@@ -415,7 +413,6 @@ class _Worths:
                     for (index, _), uses in places
                 ),
                 key=lambda each: each[0],
-                default=(0.0, [], 0),
             )
             if cost < kind.replicas:
                 for row, amount in uses:
@@ -454,15 +451,17 @@ def _size_of(unit: _Unit, parts: Parts) -> int:
 
 
 def _least_price(kind: Kind, size: int) -> float:
-    return min((kind.choices[index].price for index in kind.of_size(size)), default=0.0)
+    return min(kind.choices[index].price for index in kind.of_size(size))
 
 
 def _least_bill(unit: _Unit, parts: Parts) -> float:
     """Return the least that a deployment pays for as many replicas: of any size, if it has them all."""
     kind, size, placed = unit.kind, _size_of(unit, parts), _placed(parts)
+    if not parts:
+        return 0.0
     if placed < kind.sizes[size]:
         return placed * _least_price(kind, size)
-    return min((kind.sizes[choice.size] * choice.price for choice in kind.choices), default=0.0)
+    return min(kind.sizes[choice.size] * choice.price for choice in kind.choices)
 
 
 def _regret(kind: Kind) -> float:

@@ -14,7 +14,7 @@ from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.demands.demand import Demand, demand_of
-from plimsoll.placement.demands.pools import Decision, Tenant, as_it_is
+from plimsoll.placement.demands.pools import Decision, Tenant, as_it_is, count
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import Options
@@ -31,13 +31,10 @@ def back_home(demand: Demand, stock: Stock) -> Demand:
     has no room, every option stays. Of two that want the same room, one waits for the next pass.
     """
     request = demand.request
-    if request.replicas == 0 or len(demand.kept) != 1 or demand.kept[0].replicas > 0:
+    if request.replicas == 0 or len(demand.kept) != 1 or count(demand.kept) > 0:
         return demand
-    here = tuple(
-        each
-        for each in demand.options.verdicts
-        if isinstance(each, Option) and each.target.place == demand.kept[0].place
-    )
+    places = [pool.place for pool in demand.kept]
+    here = tuple(each for each in demand.options.verdicts if isinstance(each, Option) and each.target.place in places)
     has_room = any(room_of(request, each, stock.fleet, stock.ledger) >= request.replicas for each in here)
     return replace(demand, options=Options(here)) if has_room else demand
 

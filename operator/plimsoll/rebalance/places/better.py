@@ -112,9 +112,11 @@ def _is_in_time(there: Site) -> bool:
 
 def _saves(here: Site, there: Site, rate: float, least: int) -> bool:
     """Whether both ways to count find the saving, for each of :data:`LOADS`."""
+    if here.price is None or there.price is None:
+        return False
     return all(
-        (there.bill(max(least, there.replicas(part * rate, learned=learned))) or Decimal(0))
-        <= (1 - LEAST_SAVING) * (here.bill(max(least, here.replicas(part * rate, learned=learned))) or Decimal(0))
+        there.price * max(least, there.replicas(part * rate, learned=learned))
+        <= (1 - LEAST_SAVING) * here.price * max(least, here.replicas(part * rate, learned=learned))
         for part in LOADS
         for learned in (True, False)
     )

@@ -169,7 +169,7 @@ def _search(situation: Situation, judged: Judged, what_if: WhatIf) -> _Search | 
         return None
     if not pools or what_if.market is None or what_if.tenant.request.total is not None:
         return None
-    hope = min(1.0, wish.capacity.per_second / capacity_of(model, traffic.lengths).per_second)
+    hope = wish.capacity.per_second / capacity_of(model, traffic.lengths).per_second
     place, memory = pools[0].target.place, judged.memory
     startup = memory.expected_startup_seconds
     here = Site(place, model, traffic.lengths, memory.slowness, hope, startup_seconds=startup)
