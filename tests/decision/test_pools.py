@@ -94,7 +94,7 @@ def test_gpus_are_kept_for_refused_pods_for_a_minute(silent: float, *, over: boo
 
 def test_a_deployment_can_do_without_none_if_fewer_serve_than_it_keeps() -> None:
     none_serves = ready_of(deployment_of(resource=deployment(), around=Surroundings({}, {})), request())
-    assert list(neighbours_of([none_serves], fleet(node("h", H100, 8))).spare.values()) == [0]
+    assert list(neighbours_of([none_serves], fleet(node("h", H100, 8)), 0.0).spare.values()) == [0]
 
 
 def changing(now: float, replicas: int, *pods: PodFacts, stranded: int = 0) -> PlacedPools:
