@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from plimsoll.api.v1alpha1 import MovesMode, RebalancingMode
@@ -10,9 +10,9 @@ from plimsoll.decision.deployment import Deployment
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.transition.hypothesis import Plan
-from plimsoll.rebalance.state.room import ROOM_SECONDS, Asked, RoomOrder, RoomProgress, rests
+from plimsoll.rebalance.state.room import ROOM_SECONDS, Asked, Leaving, RoomOrder, RoomProgress, rests
 
-NOT_ASKED = None, None
+NOT_THERE = None, None
 
 
 def is_willing(deployment: Deployment, now: float) -> bool:
@@ -64,12 +64,10 @@ class RoomOrders:
         return next(iter(asked), None), None if own is None else own[2]
 
     def _asked_of(self, deployment: Deployment) -> Iterator[Asked]:
-        for key, (needs, order, progress) in sorted(self.orders.items()):
+        for key, (_, order, progress) in sorted(self.orders.items()):
             for leaving in () if progress.why else order.leaving:
-                owner, pod = self.pods.get(leaving.pod, NOT_ASKED)
-                if owner is None or pod is None or owner.key != deployment.key or not pod.ready:
-                    continue
-                if not leaving.ends or _may_end(needs, deployment):
+                owner, pod = self.pods.get(leaving.pod, NOT_THERE)
+                if owner is not None and pod is not None and owner.key == deployment.key and pod.ready:
                     whom = key.name if key.namespace == deployment.key.namespace else "another deployment"
                     yield Asked(pod.name, pod.node, whom, leaving.ends)
 
@@ -84,11 +82,11 @@ class RoomOrders:
 def _progress(
     needs: Deployment, order: RoomOrder, pods: Mapping[str, tuple[Deployment, PodFacts]], now: float
 ) -> RoomProgress:
-    there = [pods[each.pod] for each in order.leaving if each.pod in pods]
-    return RoomProgress(len(there), _why_not(needs, order, [owner for owner, _ in there], now))
+    there = [(each, pods[each.pod][0]) for each in order.leaving if each.pod in pods]
+    return RoomProgress(len(there), _why_not(needs, order, there, now))
 
 
-def _why_not(needs: Deployment, order: RoomOrder, owners: Iterable[Deployment], now: float) -> str:
+def _why_not(needs: Deployment, order: RoomOrder, there: Sequence[tuple[Leaving, Deployment]], now: float) -> str:
     """Return why an order counts no longer; empty while it does."""
     spec, pending = needs.spec, needs.people.pending
     if spec is None or spec.suspend or spec.rebalancing.mode is RebalancingMode.OFF:
@@ -101,7 +99,9 @@ def _why_not(needs: Deployment, order: RoomOrder, owners: Iterable[Deployment], 
         return "its approval is gone"
     if max(0.0, now - order.began) >= ROOM_SECONDS:
         return "it took too long"
-    if not all(is_willing(each, now) for each in owners):
+    if not all(_may_end(needs, owner) for leaving, owner in there if leaving.ends):
+        return "its priority does not let it take the place of others any more"
+    if not all(is_willing(owner, now) for _, owner in there):
         return "a replica of another deployment did not move, or its owner does not let it any more"
     return ""
 
