@@ -402,7 +402,7 @@ CONSIDERED: dict[type[BaseModel], str] = {
     RebalancingSpec: "mode moves scale minReplicas maxReplicas idleSeconds gateway wake changesPerHour "
     "limits reversalsPerHour windowSeconds cooldownSeconds maintenanceWindows schedule",
     RebalancingStatus: "decision reason message hints diagnosis proposal proposalId baseReplicas targetReplicas "
-    "changes lastChange learned approved rejected carriedOut replacing",
+    "changes lastChange learned approved rejected carriedOut replacing room",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
     "model estimate placement imagePlatforms weights size pools rejections rejectionsOmitted remedies suggestions "
     "tooSmall observations rehomings move retune failedMoves proposals decisions rebalancing "

@@ -116,6 +116,12 @@ async def test_who_must_not_give_a_replica_is_not_asked(opened: Open, more: dict
     assert "proposal" not in live_part(case)
 
 
+async def test_room_for_a_replica_that_is_too_dear_is_not_proposed(opened: Open) -> None:
+    room = await full(opened, AUTO | {"limits": {"dollarsPerHour": "0.01"}})
+    case = (await room.turn())["asks"]
+    assert (live_part(case)["reason"], room.proposals()) == ("DollarsPerHourSpent", [])
+
+
 async def test_a_deployment_of_another_namespace_is_not_named(opened: Open) -> None:
     room = await full(opened, low_in="secret")
     case = (await room.turn())["asks"]

@@ -143,7 +143,7 @@ def test_rejections_count_from_the_moment_in_which_a_pod_has_come_up(later: floa
 
 def test_a_deployment_can_do_without_none_if_fewer_serve_than_it_keeps() -> None:
     none_serves = ready_of(deployment_of(resource=deployment(), around=Surroundings({}, {})), request())
-    assert list(neighbours_of([none_serves], fleet(node("h", H100, 8))).spare.values()) == [0]
+    assert list(neighbours_of([none_serves], fleet(node("h", H100, 8)), 0.0).spare.values()) == [0]
 
 
 def changing(now: float, replicas: int, *pods: PodFacts, stranded: int = 0) -> PlacedPools:
@@ -237,10 +237,10 @@ def test_a_turn_is_repeated_for_less_than_ten_seconds_and_never_by_a_clock_that_
 ) -> None:
     memo, asked, reading = TurnMemo(), ready_of(deployment_of(resource=deployment()), request()), Reading()
     turn = LoopTurn(asked.standing, Keep(DecisionReason.WITHIN_BAND))
-    memo.keep(asked, None, reading, turn, 1000.0)
-    assert (memo.recall(asked, None, reading, 1000.0 + later) is turn) is repeated
-    assert memo.recall(asked, None, replace(reading, state=SignalState.UNAVAILABLE), 1000.0) is None
+    memo.keep(asked, None, reading, (), turn, 1000.0)
+    assert (memo.recall(asked, None, reading, (), 1000.0 + later) is turn) is repeated
+    assert memo.recall(asked, None, replace(reading, state=SignalState.UNAVAILABLE), (), 1000.0) is None
     assert memo.memories == {asked.deployment.identity.uid: asked.standing.memory}
     memo.keep_only(())
-    assert memo.recall(asked, None, reading, 1000.0) is None
+    assert memo.recall(asked, None, reading, (), 1000.0) is None
     assert memo.memories == {}

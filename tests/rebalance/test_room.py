@@ -1,4 +1,4 @@
-"""Where nothing is free for one more replica, the loop says what others could do, and does none of it."""
+"""Where nothing is free for one more replica, the loop says what others could do; and what it does for others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from plimsoll.placement.demands.pools import Decision, as_it_is
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import Room, WhatIf
 from plimsoll.rebalance.decide import LoopResult, decide
-from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Wait
+from plimsoll.rebalance.state.allowance import Allowance, Opening
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, RemoveReplica, ReplaceReplica, Wait
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
+from plimsoll.rebalance.state.replacement import LONGEST_SECONDS, STRAY_SECONDS, Progress, Replacement, Step, step_of
+from plimsoll.rebalance.state.room import Asked, Leaving, RoomOrder, last_failure, sealed
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
 from tests.support import live_situations as live
-from tests.support.engine_loads import Serves
+from tests.support.engine_loads import NOW, Serves
 from tests.support.hypotheses import no_room, room_for_all
 from tests.support.live_situations import AUTO, BUSY, EASY
 from tests.support.planning import L40S, pool
@@ -186,3 +190,148 @@ def test_room_at_others_is_never_carried_out_and_is_always_for_an_addition(
         assert decided.proposal.changes
     if is_free or mode is Mode.OFF or load in (EASY, live.IDLE):
         assert decided.room is None
+
+
+HOUR = 3600.0
+FAILED = ChangeRecord(NOW - HOUR, ChangeKind.ROLL_BACK, "MakesRoom")
+GOES, ENDS = Asked("p0", "n0", "chat"), Asked("p0", "n0", "chat", ends=True)
+
+
+def made_for_others(decided: LoopResult) -> bool:
+    """Whether a decision is the change that somebody else has asked for."""
+    return decided.decision.reason in (DecisionReason.MAKES_ROOM, DecisionReason.GIVES_WAY)
+
+
+def test_a_replica_makes_room_with_a_successor_or_ends_with_none_and_says_for_whom() -> None:
+    moved = decide(replace(live.situation(EASY), asked=GOES), room_for_all(1))
+    numbers = (("pod", "p0"), ("node", "n0"), ("whom", "chat"))
+    assert moved.decision == ReplaceReplica(DecisionReason.MAKES_ROOM, numbers, "p0", "n0")
+    assert moved.answer is not None
+    assert moved.answer.tenant.request.replicas == 1, "no more are wanted afterwards"
+    assert sentence(moved.decision).startswith("Pod p0 on node n0 goes to another node, to make room for chat:")
+    ended = decide(replace(live.situation(EASY, EASY), asked=ENDS), room_for_all(2))
+    assert ended.decision == RemoveReplica(DecisionReason.GIVES_WAY, numbers, 1, "p0", "n0")
+    assert ended.answer is not None
+    assert ended.answer.tenant.request.replicas == 1
+    assert sentence(ended.decision).startswith("Pod p0 on node n0 ends to make room for chat, which has a higher")
+
+
+def test_a_change_of_its_own_comes_first_and_without_another_place_nothing_moves() -> None:
+    own = decide(replace(live.situation(BUSY), asked=GOES), room_for_all(1))
+    assert isinstance(own.decision, AddReplica)
+    stays = decide(replace(live.situation(EASY), asked=GOES), no_room(1))
+    assert stays.decision == decide(live.situation(EASY), no_room(1)).decision
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(
+    replicas=st.integers(1, 4),
+    ready=st.integers(0, 4),
+    least=st.integers(0, 4),
+    mode=st.sampled_from(Mode),
+    asks_first=st.booleans(),
+    is_open=st.booleans(),
+    suspended=st.booleans(),
+    changes=st.integers(0, 2),
+    failed=st.booleans(),
+    ends=st.booleans(),
+    busy=st.booleans(),
+)
+def test_what_others_ask_for_keeps_the_bounds_of_the_deployment(
+    replicas: int,
+    ready: int,
+    least: int,
+    mode: Mode,
+    changes: int,
+    *,
+    asks_first: bool,
+    is_open: bool,
+    suspended: bool,
+    failed: bool,
+    ends: bool,
+    busy: bool,
+) -> None:
+    policy = replace(AUTO, mode=mode, min_replicas=least, asks_before_moves=asks_first, changes_per_hour=changes)
+    where = live.situation(
+        *min(ready, replicas) * (EASY,), replicas=replicas, policy=policy, starting_since=(), updating=busy
+    )
+    allowance = Allowance(suspended=suspended, opening=Opening(is_open=is_open, opens_at=NOW + HOUR))
+    history = ChangeHistory((FAILED,) if failed else ())
+    where = replace(where, history=history, allowance=allowance)
+    decided = decide(replace(where, asked=ENDS if ends else GOES), room_for_all(replicas))
+    if not made_for_others(decided):
+        assert decided == decide(where, room_for_all(replicas)), "else it is as if nobody had asked"
+        return
+    assert (mode, asks_first, is_open, suspended, failed, busy) == (Mode.AUTO, False, True, False, False, False)
+    assert (changes > 0, ready >= replicas) == (True, True)
+    assert decided.answer is not None
+    left = decided.answer.tenant.request.replicas
+    assert left == (replicas - 1 if ends else replicas)
+    assert left >= max(1, least) or not ends
+
+
+def test_the_pause_after_a_failure_grows_as_that_of_a_place_and_ends() -> None:
+    assert last_failure(ChangeHistory()) == (None, 6 * HOUR)
+    marks = tuple(replace(FAILED, at=NOW - HOUR * index) for index in range(8, 0, -1))
+    assert [last_failure(ChangeHistory(marks[:count]))[1] / HOUR for count in (1, 2, 3, 4, 8)] == [6, 12, 24, 48, 72]
+    late = replace(live.situation(EASY, now=NOW), asked=GOES)
+    for hours, moves in ((5.9, False), (6.1, True)):
+        history = ChangeHistory((replace(FAILED, at=NOW - hours * HOUR),))
+        assert made_for_others(decide(replace(late, history=history), room_for_all(1))) == moves
+
+
+def test_a_replica_that_ended_for_others_and_comes_back_is_no_reversal() -> None:
+    gone = ChangeRecord(NOW - 60, ChangeKind.REMOVE, "GivesWay", 1)
+    back = ChangeRecord(NOW - 30, ChangeKind.ADD, "SustainedKvPressure", 2, added=1)
+    assert ChangeHistory((gone, back)).reversals(NOW) == 0
+    assert ChangeHistory((replace(gone, reason="SustainedSlack"), back)).reversals(NOW) == 1
+
+
+def test_other_pods_another_node_or_another_end_are_another_proposal() -> None:
+    leaving = (Leaving("one", "n0"), Leaving("two", "n1", ends=True))
+    known = sealed("basis", leaving)
+    assert sealed("basis", reversed(leaving)) == known
+    others = (
+        leaving[:1],
+        (Leaving("three", "n0"), leaving[1]),
+        (Leaving("one", "n1"), leaving[1]),
+        (Leaving("one", "n0", ends=True), leaving[1]),
+    )
+    assert {sealed("basis", each) for each in others}.isdisjoint({known, sealed("other", leaving)})
+    order = RoomOrder(known, "basis", "approval", 1, NOW, leaving)
+    assert order.is_as_approved
+    assert not any(replace(order, leaving=each).is_as_approved for each in others)
+
+
+@pytest.mark.parametrize(
+    ("reason", "changes", "seconds", "step"),
+    [
+        ("MakesRoom", {}, 10, Step.START),
+        ("MakesRoom", {"is_there": False}, 10, Step.DONE),
+        ("MakesRoom", {"is_suspect": False}, 10, Step.RECOVERED),
+        ("MakesRoom", {"stray": "p9"}, 10, Step.END_STRAY),
+        ("MakesRoom", {"stray": "p9"}, STRAY_SECONDS, Step.START),
+        ("MakesRoom", {"stray": "p9"}, LONGEST_SECONDS, Step.NOT_SERVING),
+        ("MakesRoom", {"spare": 1, "newest_since": 10.0}, 100, Step.END_OLD),
+        ("MakesRoom", {"spare": 0, "newest_since": 10.0}, 100, Step.START),
+        ("MakesRoom", {"spare": 1, "newest_since": 90.0}, 100, Step.START),
+        ("GivesWay", {}, 10, Step.END_OLD),
+        ("GivesWay", {"is_suspect": False}, 10, Step.RECOVERED),
+        ("GivesWay", {"is_there": False}, 10, Step.DONE),
+    ],
+)
+def test_the_steps_of_a_replica_that_makes_room(
+    reason: str, changes: dict[str, object], seconds: float, step: Step
+) -> None:
+    usual = Progress(
+        is_there=True,
+        is_suspect=True,
+        spare=0,
+        newest_since=None,
+        newest_is_doubtful=False,
+        newest_is_certain=False,
+        newest_is_elsewhere=False,
+        patience_seconds=LONGEST_SECONDS,
+    )
+    begun = Replacement("p0", "n0", DecisionReason(reason), 0.0, "chat")
+    assert step_of(begun, replace(usual, **changes), seconds) is step  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
 from plimsoll.rebalance.law.spread import Spread
 from plimsoll.rebalance.state.history import (
     REPLACE_REASONS,
+    ROOM_REASONS,
     AdditionResult,
     Called,
     ChangeKind,
@@ -39,6 +40,7 @@ from plimsoll.rebalance.state.history import (
 )
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.rebalance.state.replacement import Replacement
+from plimsoll.rebalance.state.room import Leaving, RoomOrder
 from plimsoll.status import decisions, loop, observations, places, writing
 from plimsoll.status.forms import Field, Form, Unusable, number, word
 from plimsoll.status.writing import document_of
@@ -121,7 +123,19 @@ learned: Drawn = {
         st.builds(Spread, st.sampled_from([50, 95, 99]), optional(ratios), ratios),
     ),
 }
-replacement: Drawn = {"pod": texts, "node": texts, "reason": st.sampled_from(REPLACE_REASONS), "began": times}
+replacement: Drawn = {
+    **dict.fromkeys(("pod", "node", "whom"), texts),
+    "reason": st.sampled_from([*REPLACE_REASONS, *ROOM_REASONS]),
+    "began": times,
+}
+leaving: Drawn = {"pod": texts, "node": texts, "ends": flags}
+room: Drawn = {
+    **dict.fromkeys(("proposal", "basis", "approval"), texts),
+    "generation": whole,
+    "began": times,
+    "leaving": several(st.builds(Leaving, **leaving)),
+    "gone": optional(times),
+}
 refusal: Drawn = {"proposal": texts, "by": texts, "reason": texts, "until": times, "generation": whole}
 size: Drawn = {
     "replicas": whole,
@@ -169,6 +183,8 @@ VALUES: Mapping[str, Drawn] = {
     "MARK": marks,
     "LEARNED": learned,
     "REPLACEMENT": replacement,
+    "LEAVING": leaving,
+    "ROOM_ORDER": room,
     "REFUSAL": refusal,
     "REBALANCING": {
         **dict.fromkeys(("decision", "reason", "message"), texts),
@@ -178,6 +194,7 @@ VALUES: Mapping[str, Drawn] = {
         "changes": several(st.builds(ChangeRecord, **marks), MAX_CHANGES // 50),
         "learned": optional(st.builds(Learned, **learned)),
         "replacing": optional(st.builds(Replacement, **replacement)),
+        "room": optional(st.builds(RoomOrder, **room)),
         "approved": flags,
         "answered": st.builds(AnsweredProposals, several(st.builds(StandingRejection, **refusal)), several(texts)),
         "hints": several(texts),

@@ -12,6 +12,7 @@ from plimsoll.rebalance.decide import LoopResult
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Vote, proposal_id
 from plimsoll.rebalance.state.decisions import Change, LoopDecision
 from plimsoll.rebalance.state.policy import RebalancePolicy
+from plimsoll.rebalance.state.room import leaving_of, sealed
 
 _CHANGES: tuple[type, ...] = get_args(Change)
 
@@ -20,7 +21,8 @@ _CHANGES: tuple[type, ...] = get_args(Change)
 class Offered:
     """A change that was found and can be approved: what is decided ``now``, and what would be ``then``.
 
-    ``proposal`` describes it. If it has changes of others, they come first.
+    ``proposal`` describes it. If it has changes of others, they come first. If an approval has these carried out, they
+    are part of the ``id``, and ``basis`` is the id without them.
     """
 
     id: str
@@ -28,6 +30,7 @@ class Offered:
     then: Decision
     change: Change
     proposal: Proposal | None = None
+    basis: str = ""
 
 
 def is_change(decision: LoopDecision) -> TypeGuard[Change]:
@@ -54,7 +57,9 @@ def offered_by(decided: LoopResult, what_if: WhatIf, pending: PendingProposals |
         return None
     if not is_change(change):
         return None
-    return Offered(proposal_id(pending.uid, pending.generation, change, now, then), now, then, change, decided.proposal)
+    basis, proposal = proposal_id(pending.uid, pending.generation, change, now, then), decided.proposal
+    known = sealed(basis, leaving_of(proposal)) if proposal is not None and proposal.by_loop else basis
+    return Offered(known, now, then, change, proposal, basis)
 
 
 def approval_of(

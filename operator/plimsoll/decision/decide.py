@@ -24,6 +24,7 @@ from plimsoll.decision.observing import contribution_of, observe, ready_of
 from plimsoll.decision.outcome import NOTHING_BESIDES, Besides, Observed, Outcome, Outcomes, Ready, UnderWay
 from plimsoll.decision.planning import running_of, tenant_of
 from plimsoll.decision.results.reports import under_way
+from plimsoll.decision.room_orders import RoomOrders
 from plimsoll.decision.supervisor import PassStep, PassSupervisor
 from plimsoll.decision.turns import LoopTurn, may_sleep, take_turn
 from plimsoll.decision.world import World
@@ -192,12 +193,14 @@ class _Pass:
         histories = ((each.key, each.record.history) for each in world.deployments)
         budget = FleetBudget.of(world.settings.moves_per_hour, histories, world.at)
         memory.turns.keep_only(each.identity.uid for each in world.deployments)
-        memory.rooms.begin(self._planned)
+        memory.rooms.begin(self._planned, world.at)
+        orders = RoomOrders.of(world.deployments, world.at)
+        plan = orders.held(plan)
         for key in plan.decisions:
             found = self.ready.get(key)
             if found is None:
                 continue
-            turn = self._guarded(PassStep.LISTEN, found.deployment, partial(self._turn, found, plan, budget))
+            turn = self._guarded(PassStep.LISTEN, found.deployment, partial(self._turn, found, plan, budget, orders))
             if turn is None:
                 continue
             request = found.request if turn.answer is None else turn.answer.tenant.request
@@ -210,7 +213,7 @@ class _Pass:
                     budget = budget.with_one_more(key)
         return plan
 
-    def _turn(self, found: Ready, plan: Plan, budget: FleetBudget) -> LoopTurn | None:
+    def _turn(self, found: Ready, plan: Plan, budget: FleetBudget, orders: RoomOrders) -> LoopTurn | None:
         """Return the turn of one deployment; None if it has none now, or if it cannot be planned with its change."""
         deployment, memory, now = found.deployment, self.memory, self.world.at
         spec, suspended = deployment.spec, self.world.settings.rebalancing_suspended
@@ -222,7 +225,8 @@ class _Pass:
         decision = self.decisions.get(found.key)
         fleet = plan.left.fleet
         figures = memory.figures(found, fleet) if deployment.is_judged else None  # before the recall, so it stays known
-        known = memory.turns.recall(found, decision, reading, now)
+        asked, progress = about = orders.about(deployment)
+        known = memory.turns.recall(found, decision, reading, about, now)
         if known is not None:
             return known
         remembered = memory.turns.memories.get(deployment.identity.uid)
@@ -239,11 +243,13 @@ class _Pass:
                 allowance=Allowance(suspended, deployment.people.opening, budget.spent(found.key)),
                 contested=deployment.is_scaled_by_others,
                 scheduled=deployment.people.scheduled,
+                asked=asked,
+                progress=progress,
             )
         except HypothesisFailed as failed:
             self._plan_failed(deployment, failed.decision)
             return None
-        memory.turns.keep(found, decision, reading, turn, now)
+        memory.turns.keep(found, decision, reading, about, turn, now)
         return turn
 
     @staticmethod
@@ -274,8 +280,11 @@ class _Pass:
 
     def _wake_one(self, deployment: Deployment, waker: Waker, ledger: Ledger) -> None:
         decision, spec = self.decisions.get(deployment.key), deployment.spec
+        ready = self.ready.get(deployment.key)
         if decision is None or spec is None or spec.suspend:
             return
+        if ready is not None and ready.standing.room is not None:
+            return  # others make room for what it lacks
         quota, identity = ledger.quota.get(deployment.key.namespace, {}), deployment.identity
         decision = waker.woken(decision, identity.generation, identity.digests.engine, quota)
         labels = {pool.target.selector for pool in decision.pools}

@@ -14,6 +14,7 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ScaleOwner
 from plimsoll.decision.kept import ChangedRequests, Kept
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.planning import figures_of
+from plimsoll.decision.room_orders import is_willing
 from plimsoll.decision.turns import LoopTurn, Standing
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
@@ -59,18 +60,22 @@ class TurnMemo:
         self._last = {uid: last for uid, last in self._last.items() if uid in living}
         self.memories = {uid: memory for uid, memory in self.memories.items() if uid in living}
 
-    def recall(self, ready: Ready, decision: Decision | None, reading: Reading, now: float) -> LoopTurn | None:
-        """Return the last turn if no sample and no answer has come since, and all else is unchanged."""
+    def recall(
+        self, ready: Ready, decision: Decision | None, reading: Reading, orders: object, now: float
+    ) -> LoopTurn | None:
+        """Return the last turn if no sample, answer or order has come since, and all else is unchanged."""
         last = self._last.get(ready.deployment.identity.uid)
         if last is None or not 0 <= now - last.at < LONGEST_SECONDS or last.turn.acted:
             return None
-        return last.turn if last.asked == _asked(ready, decision, reading) else None
+        return last.turn if last.asked == (*_asked(ready, decision, reading), orders) else None
 
-    def keep(self, ready: Ready, decision: Decision | None, reading: Reading, turn: LoopTurn, now: float) -> None:
+    def keep(
+        self, ready: Ready, decision: Decision | None, reading: Reading, orders: object, turn: LoopTurn, now: float
+    ) -> None:
         """Keep a turn that was taken for a deployment with this decision."""
         uid = ready.deployment.identity.uid
         self.memories[uid] = turn.standing.memory
-        self._last[uid] = _Last(_asked(ready, decision, reading), now, turn)
+        self._last[uid] = _Last((*_asked(ready, decision, reading), orders), now, turn)
 
 
 def _asked(ready: Ready, decision: Decision | None, reading: Reading) -> tuple[object, ...]:
@@ -126,6 +131,7 @@ def running_of(planned: Iterable[Ready], fleet: Fleet) -> Iterator[Running]:
                         price or Decimal(0),
                         need_of_pool(ready.request, pool.gpu_type, pool.split, fleet),
                         pod.startup_seconds,
+                        pod.uid,
                     )
 
 
@@ -151,21 +157,22 @@ class Rooms:
     """Finds room at others. Who is decided first in a pass is searched for first."""
 
     _planned: Callable[[], Iterable[Ready]] = field(default=tuple, repr=False)
+    _now: float = 0.0
     _neighbours: Neighbours | None = field(default=None, repr=False)
     _searches: int = 0
     _passes: int = 0
     _last: dict[ObjectKey, _Known] = field(default_factory=dict, repr=False)
 
-    def begin(self, planned: Callable[[], Iterable[Ready]]) -> None:
+    def begin(self, planned: Callable[[], Iterable[Ready]], now: float) -> None:
         """Begin a pass. ``planned`` gives all deployments with a decision; nobody asks before somebody lacks room."""
-        self._planned, self._neighbours, self._searches = planned, None, 0
+        self._planned, self._now, self._neighbours, self._searches = planned, now, None, 0
         self._passes += 1
         self._last = {key: known for key, known in self._last.items() if self._passes - known.used <= KEPT_PASSES}
 
     def room(self, plan: Plan, lacking: Answer) -> Room | None:
         """Return the changes of others in a plan that make room for an answer that lacks some."""
         if self._neighbours is None:
-            self._neighbours = neighbours_of(self._planned(), plan.left.fleet)
+            self._neighbours = neighbours_of(self._planned(), plan.left.fleet, self._now)
         key, tenant, rest = lacking.tenant.request.key, lacking.tenant, (self._neighbours, plan.left)
         known = self._last.get(key)
         if known is not None and known.lacking != tenant:
@@ -179,10 +186,13 @@ class Rooms:
         return known.room
 
 
-def neighbours_of(planned: Iterable[Ready], fleet: Fleet) -> Neighbours:
+def neighbours_of(planned: Iterable[Ready], fleet: Fleet, now: float) -> Neighbours:
     """Return the replicas that may move or end for others. Those of a suspended deployment stay where they are."""
     free = [ready for ready in planned if ready.deployment.spec is not None and not ready.deployment.spec.suspend]
-    return Neighbours(tuple(running_of(free, fleet)), dict(_spare(free)))
+    willing = frozenset(ready.key for ready in free if is_willing(ready.deployment, now))
+    is_open = {ready.key: ready.deployment.people.opening.is_open for ready in free}
+    opened = frozenset(key for key in willing if is_open[key])
+    return Neighbours(tuple(running_of(free, fleet)), dict(_spare(free)), willing, opened)
 
 
 def _spare(planned: Iterable[Ready]) -> Iterator[tuple[ObjectKey, int]]:

@@ -19,7 +19,7 @@ from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, ReplicaShape, Split
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.domain.units import to_rfc3339
+from plimsoll.domain.units import agreed, counted, to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.clocks import seconds_for_move
 from plimsoll.placement.transition.answers import Answer
@@ -35,6 +35,7 @@ from plimsoll.rebalance.state.allowance import Allowance
 from plimsoll.rebalance.state.decisions import (
     AddReplica,
     DecisionReason,
+    Keep,
     LoopDecision,
     RemoveReplica,
     ReplaceReplica,
@@ -45,6 +46,7 @@ from plimsoll.rebalance.state.history import ENDINGS, ChangeHistory, ChangeKind,
 from plimsoll.rebalance.state.memory import Learned, LoopMemory, Suspect
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy, ScheduledMinimum
 from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
+from plimsoll.rebalance.state.room import TAKEN_SECONDS, Asked, RoomOrder, RoomProgress, leaving_of
 from plimsoll.rebalance.state.situation import (
     DeclaredNeed,
     Engines,
@@ -73,7 +75,7 @@ class Standing:
 
     ``approved`` means that people have approved the target in Recommend mode. ``answered`` holds people's answers.
     ``memory`` is what this process remembers, and ``learned`` the part of it that the status keeps. ``replacement`` is
-    that of one replica, which is under way.
+    that of one replica, which is under way, and ``room`` the approved proposal for which others make room.
     """
 
     base_replicas: int
@@ -85,6 +87,7 @@ class Standing:
     memory: LoopMemory = field(default_factory=LoopMemory, compare=False, repr=False)
     learned: Learned | None = None
     replacement: Replacement | None = None
+    room: RoomOrder | None = None
 
     @staticmethod
     def read(
@@ -114,7 +117,7 @@ class Standing:
         learned = record.learned
         memory = LoopMemory() if learned is None else LoopMemory.of(learned)
         replacing = record.replacing
-        if replacing is not None:
+        if replacing is not None and not replacing.is_for_others:
             memory = replace(memory, suspects=(Suspect(replacing.pod, replacing.reason, replacing.began),))
         if entry is None:
             return Standing(base, base, record.history, memory=memory, learned=learned)
@@ -125,10 +128,11 @@ class Standing:
         waits = given.mode is RebalancingMode.AUTO and unread > base > 0
         if target is not None and known is not None and known != base and waits:
             base, target = known, max(base, min(target, unread))
+        room = record.room
         if known != base or target is None:
-            target, approved = base, False
-        changes = record.history, entry.last_change
-        return Standing(base, target, *changes, bool(approved), ANSWERED.read(entry), memory, learned, replacing)
+            target, approved, room = base, False, None
+        changes, answered = (record.history, entry.last_change), ANSWERED.read(entry)
+        return Standing(base, target, *changes, bool(approved), answered, memory, learned, replacing, room)
 
 
 def kept_sentence(spec: InferenceDeploymentSpec, standing: Standing) -> str:
@@ -247,6 +251,7 @@ class LoopTurn:
             hints=self.hints,
             trouble=None if self.decided is None else self.decided.trouble,
             replacing=standing.replacement,
+            room=standing.room,
         )
 
     def _subjects(self) -> tuple[str, ...]:
@@ -268,6 +273,8 @@ def take_turn(
     allowance: Allowance | None = None,
     contested: bool = False,
     scheduled: Sequence[ScheduledMinimum] = (),
+    asked: Asked | None = None,
+    progress: RoomProgress | None = None,
 ) -> LoopTurn:
     """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
 
@@ -285,6 +292,8 @@ def take_turn(
         allowance: what the hour and the rest of the cluster allow. None: everything.
         contested: whether others keep changing ``spec.replicas``.
         scheduled: the minima of the schedule.
+        asked: the pod that makes room for another object, as people have approved it; None: none does.
+        progress: the state of the order by which others make room for this object; None: it has given none.
 
     Raises:
         HypothesisFailed: the object cannot be planned with the change.
@@ -305,6 +314,7 @@ def take_turn(
         memory,
         allowance or Allowance(),
         standing.replacement,
+        asked,
     )
     decided = decide(situation, what_if)
     learned = _worth_writing(standing, decided)
@@ -312,6 +322,7 @@ def take_turn(
     if pending is not None:
         standing = replace(standing, answered=pending.heard(standing.answered, now))
     standing, ends, given_up = _gone_on(standing, situation, around)
+    standing, no_room = _room_gone_on(standing, situation, what_if, progress)
     turn, detail = _answered(spec, policy, standing, decided, what_if, pending, now), ""
     if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
         detail = reading.error or (reading.gateway.error if reading.gateway else "")
@@ -319,10 +330,10 @@ def take_turn(
         turn,
         detail=detail,
         ends=ends,
-        given_up=given_up,
+        given_up=" ".join(filter(None, (given_up, no_room))),
         decided=decided,
         figures=live_figures(situation, decided, turn.standing.target_replicas),
-        hints=hints_of(spec.rebalancing, reading, policy, contested=contested),
+        hints=(*hints_of(spec.rebalancing, reading, policy, contested=contested), *_room_hints(turn.standing)),
     )
 
 
@@ -337,17 +348,61 @@ def _gone_on(standing: Standing, situation: Situation, around: Surroundings) -> 
     step = step_of(replacement, _progress(replacement, standing, situation, around), now)
     if step is Step.START:
         return standing, "", ""
-    if step is Step.END_OLD:
-        return standing, replacement.pod, ""
+    if step in (Step.END_OLD, Step.END_STRAY):
+        return standing, replacement.pod if step is Step.END_OLD else _stray(replacement, around), ""
     standing = replace(standing, replacement=None)
     if step is Step.DONE:
         return standing, "", ""
-    words = f"Pod {replacement.pod} is not replaced: {_ENDINGS[step]}."
+    why = "nobody needs its room" if step is Step.RECOVERED and replacement.is_for_others else _ENDINGS[step]
+    words = f"Pod {replacement.pod} is not replaced: {why}."
+    if replacement.reason is DecisionReason.GIVES_WAY:
+        standing = replace(standing, target_replicas=standing.target_replicas + 1)
+        words = f"Pod {replacement.pod} does not end: {why}."
     if step is not Step.RECOVERED:
-        reason = replacement.reason if step is Step.NOT_BETTER else DecisionReason.REPLICAS_STUCK
+        is_stuck = step is Step.NOT_SERVING and not replacement.is_for_others
+        reason = DecisionReason.REPLICAS_STUCK if is_stuck else replacement.reason
         mark = ChangeRecord(now, ChangeKind.ROLL_BACK, reason.value, standing.target_replicas)
         standing = replace(standing, history=standing.history.recorded(mark))
     return replace(standing, last_change=f"{to_rfc3339(now)}: {words}"), "", words
+
+
+def _room_gone_on(
+    standing: Standing, situation: Situation, what_if: WhatIf, progress: RoomProgress | None
+) -> tuple[Standing, str]:
+    """Return the standing after the next step of others who make room, and why no room was made, if it ends in vain.
+
+    The replica is placed by the plan as soon as there is room, and then the order is done.
+    """
+    order, now = standing.room, situation.now
+    if order is None or progress is None or situation.allowance.suspended:
+        return standing, ""
+    if not what_if.decision.missing:
+        return replace(standing, room=None), ""
+    gone = None if progress.there else min(now, order.gone or now)
+    why = progress.why or ("others took it" if gone is not None and now - gone >= TAKEN_SECONDS else "")
+    if not why:
+        return replace(standing, room=replace(order, gone=gone)), ""
+    target = max(situation.policy.min_replicas, standing.target_replicas - 1)
+    kept = (mark for mark in standing.history.changes if (mark.kind, mark.at) != (ChangeKind.ADD, order.began))
+    mark = ChangeRecord(now, ChangeKind.TAKE_BACK, DecisionReason.NO_ROOM_WAS_MADE.value, target)
+    words = f"{sentence(Keep(DecisionReason.NO_ROOM_WAS_MADE))[:-1]}: {why}."
+    ended = replace(
+        standing,
+        target_replicas=target,
+        approved=standing.approved and target != standing.base_replicas,
+        history=ChangeHistory(tuple(kept)).recorded(mark),
+        last_change=f"{to_rfc3339(now)}: {words}",
+        room=None,
+    )
+    return ended, words
+
+
+def _room_hints(standing: Standing) -> tuple[str, ...]:
+    order = standing.room
+    if order is None:
+        return ()
+    what = f"{counted(len(order.leaving), 'pod')} of other deployments {agreed(len(order.leaving), 'leaves', 'leave')}"
+    return (f"Proposal {order.proposal} was approved: {what} to make room for one more replica.",)
 
 
 _ENDINGS = {
@@ -361,20 +416,33 @@ _ENDINGS = {
 def _progress(replacement: Replacement, standing: Standing, situation: Situation, around: Surroundings) -> Progress:
     memory, load, ready = standing.memory, situation.load, around.ready_pods()
     suspects = {each.pod: each for each in memory.suspects}
+    stays_away = replacement.node if replacement.is_for_others else ""
     new = [each for each in ready if each.name != replacement.pod and (each.ready_since or 0.0) >= replacement.began]
+    new = [each for each in new if not stays_away or each.node != stays_away]
     known = {each.pod for each in load.pods if each.state is SignalState.FRESH}
     certain = [each for each in new if each.name in suspects and is_certain(suspects[each.name], situation)]
-    old = suspects.get(replacement.pod)
+    old, asked = suspects.get(replacement.pod), situation.asked
+    is_asked = asked is not None and asked.pod == replacement.pod
     return Progress(
         is_there=any(each.name == replacement.pod for each in ready),
-        is_suspect=old is not None and old.reason is replacement.reason,
+        is_suspect=is_asked if replacement.is_for_others else old is not None and old.reason is replacement.reason,
         spare=len(ready) - standing.target_replicas,
         newest_since=max((each.ready_since or 0.0 for each in new), default=None),
         newest_is_doubtful=any(each.name in suspects or each.name not in known for each in new),
         newest_is_certain=bool(certain),
         newest_is_elsewhere=any(not each.node or each.node != replacement.node for each in certain),
         patience_seconds=memory.stuck_after_seconds,
+        stray=_stray(replacement, around),
     )
+
+
+def _stray(replacement: Replacement, around: Surroundings) -> str:
+    """Return a new pod on the node that is to be left for others; empty if there is none."""
+    if replacement.reason is not DecisionReason.MAKES_ROOM:
+        return ""
+    pods = (pod for some in around.pods.values() for pod in some if not pod.terminating and pod.node)
+    here = (pod for pod in pods if pod.node == replacement.node and pod.name != replacement.pod)
+    return next((pod.name for pod in here if (pod.bound_since or 0.0) >= replacement.began), "")
 
 
 def _answered(
@@ -388,14 +456,22 @@ def _answered(
 ) -> LoopTurn:
     """Carry the decision out if the spec or a person allows it; else offer it."""
     offered = offered_by(decided, what_if, pending)
-    vote = None if decided.answer is None else approval_of(offered, pending, standing.answered, now)
+    room = decided.room if decided.room is not None and decided.room.proposal.by_loop and decided.room.is_open else None
+    is_possible = decided.answer is not None or room is not None
+    vote = approval_of(offered, pending, standing.answered, now) if is_possible else None
     if vote is None and not is_carried_out(policy, decided):
         known = None if offered is None else offered.id
         return LoopTurn(standing, decided.decision, decided.proposal, offered_id=known, offered=offered)
     if vote is None:
         return _carried_out(standing, decided, now)
-    turn = _carried_out(standing, decided, now, f" Approved by {vote.by}.")
-    return replace(turn, standing=_approved(spec, turn.standing, standing.answered.with_carried_out(vote)))
+    who, answered = f" Approved by {vote.by}.", standing.answered.with_carried_out(vote)
+    if room is None or offered is None or pending is None:
+        turn = _carried_out(standing, decided, now, who)
+        return replace(turn, standing=_approved(spec, turn.standing, answered))
+    order = RoomOrder(vote.proposal, offered.basis, vote.uid, pending.generation, now, leaving_of(room.proposal))
+    made = replace(decided, decision=room.change, answer=room.lacking, proposal=room.proposal)
+    turn = _carried_out(standing, made, now, f" Others make room for it first.{who}")
+    return replace(turn, standing=replace(_approved(spec, turn.standing, answered), room=order))
 
 
 def _carried_out(standing: Standing, decided: LoopResult, now: float, who: str = "") -> LoopTurn:
@@ -415,9 +491,10 @@ def _carried_out(standing: Standing, decided: LoopResult, now: float, who: str =
 
 
 def _replacement(decision: LoopDecision, now: float) -> Replacement | None:
-    if not isinstance(decision, ReplaceReplica):
+    if not isinstance(decision, ReplaceReplica | RemoveReplica) or not decision.pod:
         return None
-    return Replacement(decision.pod, decision.node, decision.reason, now)
+    whom = str(dict(decision.numbers).get("whom", ""))
+    return Replacement(decision.pod, decision.node, decision.reason, now, whom)
 
 
 def _approved(spec: InferenceDeploymentSpec, standing: Standing, answered: AnsweredProposals) -> Standing:

@@ -28,6 +28,7 @@ from plimsoll.rebalance.places.better import bill_of
 from plimsoll.rebalance.places.elsewhere import elsewhere
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
 from plimsoll.rebalance.remedies.protocol import AtOthers, Offer
+from plimsoll.rebalance.remedies.replace import with_one_off
 from plimsoll.rebalance.state.additions import IN_VAIN, called_by, with_results
 from plimsoll.rebalance.state.decisions import (
     AddReplica,
@@ -76,6 +77,8 @@ class Asking:
             shares = shares_of(self.what_if.decision), shares_of(answer.decision)
             return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
         room = self._room(change, answer)
+        if room is not None and (dear := self._too_dear(change, room.then)) is not None:
+            return dear
         is_reported = self.situation.policy.mode is Mode.RECOMMEND and not _is_too_large(change, answer.decision)
         if room is not None or is_reported:
             return Offer(change, room=room)  # the reader may free GPUs, so the change is reported
@@ -112,8 +115,9 @@ class Asking:
         if found is None:
             return None
         seconds = round(found.seconds + self.situation.memory.expected_startup_seconds)
-        numbers = (*found.proposal.numbers, ("seconds", seconds))
-        return AtOthers(change, replace(found.proposal, numbers=numbers), found.then)
+        by_loop = found.proposal.by_loop and self.tenant.request.total is None
+        made = replace(found.proposal, numbers=(*found.proposal.numbers, ("seconds", seconds)), by_loop=by_loop)
+        return AtOthers(change, made, found.then, lacking, found.is_open)
 
     def _with_the_others(self, change: Change, tenant: Tenant) -> Tenant:
         """Return the deployment with its new replicas where the others are, if it had to leave a place for a promise.
@@ -235,7 +239,27 @@ def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = R
 def _allowed(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) -> LoopResult:
     if situation.allowance.suspended and situation.policy.mode is not Mode.OFF:
         return replace(_decided(situation, what_if, ()), decision=Wait(DecisionReason.SUSPENDED_FOR_CLUSTER))
-    return _decided(situation, what_if, remedies)
+    return _with_room_for_others(_decided(situation, what_if, remedies), situation, what_if)
+
+
+def _with_room_for_others(found: LoopResult, situation: Situation, what_if: WhatIf) -> LoopResult:
+    """Return the change that makes room for another deployment, unless this one has a change of its own to make.
+
+    It needs a load that is known, and a deployment that lets the loop move it without asking anybody.
+    """
+    asked, policy, tenant = situation.asked, situation.policy, what_if.tenant
+    lets = policy.carries_out(Move(DecisionReason.MAKES_ROOM)) and situation.replacement is None
+    if asked is None or not lets or found.kind is DiagnosisKind.NOT_DIAGNOSED or _is_made(found, situation):
+        return found
+    numbers = (("pod", asked.pod), ("node", asked.node), ("whom", asked.whom))
+    ask = Asking(replace(situation, memory=found.memory), what_if)
+    if asked.ends:
+        fewer = replace(tenant, request=replace(tenant.request, replicas=tenant.request.replicas - 1))
+        offer = ask(RemoveReplica(DecisionReason.GIVES_WAY, numbers, pod=asked.pod, node=asked.node), fewer)
+    else:
+        change = ReplaceReplica(DecisionReason.MAKES_ROOM, numbers, asked.pod, asked.node)
+        offer = ask(change, with_one_off(tenant, change))
+    return _offered(found, offer, policy) if isinstance(offer, Offer) and offer.answer is not None else found
 
 
 def _decided(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) -> LoopResult:

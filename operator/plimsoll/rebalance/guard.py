@@ -25,6 +25,7 @@ from plimsoll.rebalance.state.history import (
     STEP_REASONS,
     ChangeKind,
 )
+from plimsoll.rebalance.state.room import last_failure
 from plimsoll.rebalance.state.situation import Situation
 
 BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
@@ -121,12 +122,28 @@ def _replacement_held_back(change: ReplaceReplica, situation: Situation, wanted:
     If a new replica was slow or silent as well, it is not the node, and none is replaced for a day.
     """
     placement, known = situation.placement, situation.history.clamped(situation.now)
+    if change.reason is DecisionReason.MAKES_ROOM:
+        return _room_held_back(situation, wanted)
     if _has_not_helped(change, situation):
         return Wait(DecisionReason.REPLACING_DOES_NOT_HELP, (*wanted, *change.numbers))
     if placement.updating or placement.rolling or placement.retuning:
         return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *placement.numbers))
     late = known.only(DecisionReason.REPLICAS_STUCK.value).last(ChangeKind.ROLL_BACK)
     return _budget_spent(situation, wanted) or _waiting_since(late, HOUR_SECONDS, situation, wanted)
+
+
+def _room_held_back(situation: Situation, wanted: Numbers) -> Wait | None:
+    """Return a wait of a replica that is to make room for others: it keeps the bounds of a move of its own."""
+    placement = situation.placement
+    if placement.updating or placement.rolling or placement.retuning:
+        return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *placement.numbers))
+    if min(placement.ready, placement.replicas - placement.new_replicas) < placement.replicas:
+        return Wait(DecisionReason.REPLICAS_STARTING, (*placement.numbers, *wanted))
+    return (
+        _outside_windows(situation, wanted)
+        or _budget_spent(situation, wanted)
+        or _waiting_since(*last_failure(situation.history.clamped(situation.now)), situation, wanted)
+    )
 
 
 def _has_not_helped(change: ReplaceReplica, situation: Situation) -> bool:
@@ -182,6 +199,11 @@ def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numb
     if change.reason in (*BOUND_REASONS, DecisionReason.ADDITIONS_DO_NOT_SERVE):
         return None
     placement = situation.placement
+    if change.reason is DecisionReason.GIVES_WAY:
+        least = max(1, policy.min_replicas)
+        if min(placement.ready, placement.replicas) <= least:
+            return Wait(DecisionReason.AT_MIN_REPLICAS, (*wanted, ("min", least)))
+        return _room_held_back(situation, wanted)
     if placement.updating:
         return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *placement.numbers))
     if change.reason is DecisionReason.ADDITIONS_DO_NOT_HELP:

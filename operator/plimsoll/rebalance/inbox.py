@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 
 from plimsoll.placement.demands.pools import Decision, PlannedPool, serving
 from plimsoll.rebalance.state.decisions import Change, ReplaceReplica, Retune
+from plimsoll.rebalance.state.room import ID_DIGITS
 
 LIFE_SECONDS = 24 * 3600.0
 """How long a proposal stands, and how long a rejection holds: a proposal of the evening can be decided the next
@@ -33,8 +34,6 @@ MOST_REMEMBERED = 8
 
 MOST_ANSWERED = 20
 """The most answered approvals of one deployment. The oldest ones are deleted; the audit log keeps them."""
-
-_ID_DIGITS = 12
 
 
 class Answerable(Protocol):
@@ -276,7 +275,7 @@ def proposal_id(uid: str, generation: int, change: Change, before: Decision, aft
     if isinstance(change, ReplaceReplica):
         step = (f"pod {change.pod}",)
     words = (uid, str(generation), type(change).__name__, change.reason.value, *target, *step)
-    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_ID_DIGITS]
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:ID_DIGITS]
 
 
 def targets(decision: Decision) -> Sequence[PlannedPool]:

@@ -56,6 +56,15 @@ _SENTENCES = {
         "Waiting{wanted}: {pod}{there} is not replaced, because a replica that took the place of another one was no "
         "better. So it is not the node: look at the engine's log and at what its requests have in common."
     ),
+    DecisionReason.MAKES_ROOM: (
+        "{pod}{there} goes to another node, to make room for {whom}: somebody has approved that there. A new replica "
+        "serves before it ends."
+    ),
+    DecisionReason.GIVES_WAY: (
+        "{pod}{there} ends to make room for {whom}, which has a higher priority: somebody has approved that there. A "
+        "replica is added again when the load needs it and there is room."
+    ),
+    DecisionReason.NO_ROOM_WAS_MADE: "No replica is added: no room was made for it.",
     DecisionReason.BATCH_LIMIT_BINDS: (
         "The engines run as many requests at the same time as they may, and could run more: {traffic}{waiting}{tuning}."
     ),
@@ -158,7 +167,7 @@ _SENTENCES = {
     DecisionReason.NO_PLACE_FOUND: "Waiting{wanted}: no place was found for it{nearest}.",
     DecisionReason.OTHERS_CAN_MAKE_ROOM: (
         "Waiting{wanted}: no GPUs are free for it. Others can make room within {minutes} min ({how}): {others}. People "
-        "decide about that; as soon as GPUs are free, the replica is added."
+        "decide about that{done}; as soon as GPUs are free, the replica is added."
     ),
     DecisionReason.NO_FASTER_PLACE: (
         "Waiting{wanted}: {figure} is {measured_ms} ms and {promised_ms} ms are promised. No place that the spec "
@@ -209,6 +218,7 @@ _FIGURES = {
 }
 
 _IF_KNOWN = (
+    ("done", "by_loop", ", and an approval has the operator do it"),
     ("start", "start_percent", "; another is started at {start_percent} % of that"),
     ("ready", "ready_by", ", ready by {ready_by} (a start-up takes {startup_seconds} s)"),
     ("schedule", "scheduled", " (spec.rebalancing.schedule)"),

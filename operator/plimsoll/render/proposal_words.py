@@ -20,7 +20,8 @@ def proposal_sentence(proposal: Proposal, namespace: str) -> str:
     if len(proposal.changes) > MOST_CHANGES:
         named.append(f"{len(proposal.changes) - MOST_CHANGES} more")
     gain = f"makes room for {figures['replicas']} more on {_place(proposal.after[-1])}"
-    return f"{'; '.join(named)}: {gain}{_time(figures)}. {_bill(proposal, figures)}"
+    done = " An approval has the operator do it." if proposal.by_loop else ""
+    return f"{'; '.join(named)}: {gain}{_time(figures)}. {_bill(proposal, figures)}{done}"
 
 
 def _time(figures: Mapping[str, int | str]) -> str:

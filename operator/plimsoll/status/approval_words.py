@@ -29,8 +29,9 @@ def outcome_sentence(outcome: VoteOutcome, vote: Vote, deployment: ObjectKey, ex
             return "The rejection counts from the next turn of the live loop."
         case _:
             return (
-                f"{deployment.name} is not changed yet: the live loop does not propose this change at the moment, or "
-                f"it has no free place. It is carried out when it is proposed with a free place before {until}."
+                f"{deployment.name} is not changed yet: the live loop does not propose this change at the moment, it "
+                "has no free place, or others who make room for it may not begin yet. It is carried out when it is "
+                f"proposed, and there is room or those may begin, before {until}."
             )
 
 

@@ -10,15 +10,19 @@ from plimsoll.api.v1alpha1.status import (
     ChangeStatus,
     LearnedPercentileStatus,
     LearnedStatus,
+    LeavingPodStatus,
     RebalancingStatus,
     RejectedProposalStatus,
     ReplacementStatus,
+    RoomOrderStatus,
 )
+from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
 from plimsoll.rebalance.law.spread import LEAST_RATIO, MOST_RATIO, NO_SPREAD, PERCENTILES, Spread
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.history import (
     REPLACE_REASONS,
+    ROOM_REASONS,
     AdditionResult,
     Called,
     ChangeKind,
@@ -27,6 +31,7 @@ from plimsoll.rebalance.state.history import (
 )
 from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
 from plimsoll.rebalance.state.replacement import Replacement
+from plimsoll.rebalance.state.room import Leaving, RoomOrder
 from plimsoll.status.forms import (
     Field,
     Form,
@@ -137,7 +142,20 @@ REPLACEMENT = Form(
     node=unless("node", ""),
     reason=word("reason", DecisionReason),
     began=time("began"),
-    doubt=lambda found: "" if found.reason in REPLACE_REASONS else f"reason {found.reason} replaces no replica",
+    whom=unless("makes_room_for", ""),
+    doubt=lambda found: (
+        "" if found.reason in (*REPLACE_REASONS, *ROOM_REASONS) else f"reason {found.reason} replaces no replica"
+    ),
+)
+
+LEAVING = Form(Leaving, LeavingPodStatus, ends=unless("ends", usual=False))
+
+ROOM_ORDER = Form(
+    RoomOrder,
+    RoomOrderStatus,
+    began=time("began"),
+    leaving=entries("leaving", LEAVING),
+    gone=Field("gone", lambda at: None if at is None else to_rfc3339(at), lambda text: from_rfc3339(text or "")),
 )
 
 REFUSAL = Form(StandingRejection, RejectedProposalStatus, reason=unless("reason", ""), until=time("until"))
@@ -152,6 +170,7 @@ REBALANCING = Form(
     changes=entries("changes", MARK, most=MAX_CHANGES),
     learned=part("learned", LEARNED),
     replacing=part("replacing", REPLACEMENT),
+    room=part("room", ROOM_ORDER),
     approved=unless("approved", usual=False),
     answered=ANSWERED,
     hints=listed("hints"),

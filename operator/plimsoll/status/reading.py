@@ -26,6 +26,7 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.rebalance.state.replacement import Replacement
+from plimsoll.rebalance.state.room import RoomOrder
 from plimsoll.status.acknowledged import ACKNOWLEDGED
 from plimsoll.status.decisions import SIZE
 from plimsoll.status.forms import BEYOND, Form, Unusable, is_beyond
@@ -63,6 +64,7 @@ class Record:
     history: ChangeHistory = field(default_factory=ChangeHistory)
     learned: Learned | None = None
     replacing: Replacement | None = None
+    room: RoomOrder | None = None
     max_sequences: int | None = None
     complaints: tuple[str, ...] = ()
     lost_pools: bool = False
@@ -100,6 +102,7 @@ def read(raw: Any) -> Record:
         history=_history(() if loop is None else loop.changes, failed),
         learned=None if loop is None else loop.learned,
         replacing=None if loop is None else loop.replacing,
+        room=None if loop is None else loop.room,
         max_sequences=None if placement is None else placement.engine.max_num_seqs,
         complaints=tuple(complaints),
         lost_pools=isinstance(raw.get("pools"), list) and len(values["pools"]) < len(raw["pools"]),

@@ -19,6 +19,7 @@ from plimsoll.rebalance.inbox import AnsweredProposals
 from plimsoll.rebalance.state.history import ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.rebalance.state.replacement import Replacement
+from plimsoll.rebalance.state.room import RoomOrder
 from plimsoll.status.decisions import DecisionNote
 
 
@@ -96,6 +97,7 @@ class RebalancingReport:
     hints: tuple[str, ...] = ()
     trouble: LiveTrouble | None = None
     replacing: Replacement | None = None
+    room: RoomOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ _CONDITION = ("type", "status", "reason", "observedGeneration", "lastTransitionT
 _SENTENCES = ("rejections", "rejectionsOmitted", "remedies", "suggestions", "proposals")
 """Fields with sentences that may name other objects. A decision writes them anew."""
 
-_WORDS = ("proposal", "proposalId", "lastChange", "rejected", "carriedOut", "hints", "replacing")
+_WORDS = ("proposal", "proposalId", "lastChange", "rejected", "carriedOut", "hints", "replacing", "room")
 """Fields of the live loop's part that name people or other objects, or that are digests of uids."""
 
 

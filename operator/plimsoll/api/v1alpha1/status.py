@@ -533,12 +533,35 @@ class AcknowledgedStatus(StatusModel):
 
 
 class ReplacementStatus(StatusModel):
-    """The replacement of one replica that is slow or silent."""
+    """The replacement of one replica that is slow or silent, or that makes room for another deployment."""
 
-    pod: str = Field(description="Pod that ends as soon as a new one serves.")
+    pod: str = Field(description="Pod that ends as soon as a new one serves; with GivesWay it has no successor.")
     node: str | None = optional("Its node.")
-    reason: str = Field(description="Why it is replaced: ReplicaSlow or ReplicaSilent.")
+    reason: str = Field(description="Why it is replaced: ReplicaSlow, ReplicaSilent, MakesRoom or GivesWay.")
     began: Time = Field(description="When that was decided.")
+    makes_room_for: str | None = optional(
+        "Deployment that gets the room. That of another namespace is not named.", max_length=253
+    )
+
+
+class LeavingPodStatus(StatusModel):
+    """A pod of another deployment that leaves its node."""
+
+    pod: str = Field(description="Uid of the pod.")
+    node: str = Field(description="Its node.")
+    ends: bool | None = optional("True if it ends for good.")
+
+
+class RoomOrderStatus(StatusModel):
+    """An approved proposal for which others make room. Without it, its approval or these pods nothing more is done."""
+
+    proposal: str = Field(description="Id of the proposal.")
+    basis: str = Field(description="Id of the proposal without the pods of others.")
+    approval: str = Field(description="Uid of the PlacementApproval. To delete that object ends it.")
+    generation: int = Field(description="Generation of the spec that needs the room.")
+    began: Time = Field(description="When that was decided.")
+    leaving: list[LeavingPodStatus] | None = several(32, "The pods that leave their nodes.")
+    gone: Time | None = optional("When all of them were gone.")
 
 
 class RebalancingStatus(StatusModel):
@@ -561,6 +584,7 @@ class RebalancingStatus(StatusModel):
     last_change: str | None = optional("Last change, as text.")
     learned: LearnedStatus | None = optional("What was learned of the replicas.")
     replacing: ReplacementStatus | None = optional("The replica that ends as soon as a new one serves in its place.")
+    room: RoomOrderStatus | None = optional("The approved proposal for which others make room now.")
     approved: bool | None = optional("True if the target is from approved proposals, and the mode is Recommend.")
     rejected: list[RejectedProposalStatus] | None = several(
         8, "Rejected proposals. None of them is made again before its time."

@@ -383,7 +383,7 @@ class Writers:
         except ClusterRefused as refusal:
             logger.warning("%s: %s", desired.key, refusal)
             if not refusal.is_passing:
-                words = f"Pod {turn.ends} is to end, because a new one has replaced it: {refusal}"
+                words = f"Pod {turn.ends} is to end, because it is replaced: {refusal}"
                 await self._events(desired, [warning(EventReason.REPLACEMENT_ENDED, words, helps=_EVICTION)])
 
     async def _only_scaled(self, desired: Desired, manifest: Manifest) -> None:

@@ -27,19 +27,23 @@ class ProposalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that a proposal asks of a deployment: ``leaving`` goes from a node, to the node ``to`` or for good."""
+    """A change that a proposal asks of a deployment: ``leaving`` goes from a node, to the node ``to`` or for good.
+
+    ``pods`` are the uids of these replicas' pods, if they are known.
+    """
 
     owner: ObjectKey
     leaving: Share
     node: str
     to: str | None = None
+    pods: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A change with a destination: what runs ``before`` and ``after`` it, and why. ``reason`` is a public code.
 
-    ``changes`` is what it asks of other deployments.
+    ``changes`` is what it asks of other deployments. ``by_loop`` means that an approval has the operator carry it out.
     """
 
     before: tuple[Share, ...]
@@ -47,3 +51,4 @@ class Proposal:
     reason: str
     numbers: Numbers = ()
     changes: tuple[Change, ...] = ()
+    by_loop: bool = False

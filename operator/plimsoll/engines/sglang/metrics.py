@@ -15,9 +15,6 @@ TTFT_SECONDS: Final = "sglang:time_to_first_token_seconds"
 ITL_SECONDS: Final = "sglang:inter_token_latency_seconds"
 """Histograms, observed as tokens are sent."""
 
-QUEUE_SECONDS: Final = "sglang:queue_time_seconds"
-"""Histogram, observed as a request leaves the queue."""
-
 PROMPT_LENGTHS: Final = "sglang:prompt_tokens_histogram"
 OUTPUT_LENGTHS: Final = "sglang:generation_tokens_histogram"
 """Histograms, observed as a request ends."""
@@ -54,7 +51,6 @@ METRICS: Final = EngineMetrics(
     output_lengths=OUTPUT_LENGTHS,
     first_token_seconds=TTFT_SECONDS,
     token_gap_seconds=ITL_SECONDS,
-    queue_seconds=QUEUE_SECONDS,
     prefix_queried="sglang:prompt_tokens_total",
     prefix_hit="sglang:cached_tokens_total",
 )

@@ -36,7 +36,7 @@ class PodFacts:
     ``holds_gpus`` is none. ``gone_by`` is when a pod that is being deleted should have ended; None: it is not being
     deleted. ``need`` is what it requests other than GPUs. ``rejection`` is why a kubelet has ended it: no other pod of
     ours ever fails, because a container that ends is started again. ``queue`` is the queue of Kueue that admits it;
-    empty if its labels name none.
+    empty if its labels name none. ``uid`` is Kubernetes' identity of the pod.
     """
 
     name: str
@@ -59,6 +59,7 @@ class PodFacts:
     rejection: PodRejection | None = None
     need: HostNeed = NO_HOST_NEED
     queue: str = ""
+    uid: str = ""
 
     @property
     def is_gated(self) -> bool:
@@ -99,6 +100,7 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         need=pod_need(body),
         rejection=_rejection(body),
         queue=str((body["metadata"].get("labels") or {}).get(QUEUE_LABEL) or ""),
+        uid=str(body["metadata"].get("uid") or ""),
     )
 
 

@@ -1,1 +1,1 @@
-"""Changes of what runs that would make room for who waits. They are found and shown, and nothing carries them out."""
+"""Changes of what runs that would make room for who waits. They are found and shown, not carried out."""

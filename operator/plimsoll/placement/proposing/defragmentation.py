@@ -21,7 +21,7 @@ from plimsoll.domain.units import exact_price
 from plimsoll.placement.ledger import Ledger, quota_room
 from plimsoll.placement.options.nodes import eligible_nodes, host_need
 from plimsoll.placement.proposing.preemption import Waiting
-from plimsoll.placement.proposing.running import Group, Running, room_on, ways
+from plimsoll.placement.proposing.running import Group, Running, pods_of, room_on, ways
 
 MOST_STEPS = 20_000
 """The most targets that are tried for one option. Sets for which the free slots do not suffice cost none."""
@@ -201,6 +201,8 @@ def _proposal(waiting: Waiting, found: _Found) -> Proposal:
         ("charge", str(charge)),
         ("added", exact_price(option.hourly_price or Decimal(0))),
     )
-    changes = tuple(Change(each.owner, Share(each.target, 1), each.node, node.name) for each, node in found.moves)
+    changes = tuple(
+        Change(each.owner, Share(each.target, 1), each.node, node.name, pods_of((each,))) for each, node in found.moves
+    )
     after = (*waiting.before, Share(option.target, 1))
     return Proposal(waiting.before, after, ProposalReason.DEFRAGMENT_NODE, numbers, changes)

@@ -21,7 +21,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import exact_price
 from plimsoll.placement.ledger import Ledger, quota_room
 from plimsoll.placement.options.nodes import eligible_nodes, host_need
-from plimsoll.placement.proposing.running import Group, Running, room_on, ways
+from plimsoll.placement.proposing.running import Group, Running, pods_of, room_on, ways
 
 Cost = tuple[Decimal, int, int]
 """US dollars an hour of the replicas that go, their number, and the sum of their priorities."""
@@ -165,7 +165,7 @@ def _are_spare(going: Iterable[tuple[GpuNode, Group]], spare: Spare | None) -> b
 
 def _proposal(waiting: Waiting, option: Option, replicas: int, way: _Way) -> Proposal:
     changes = tuple(
-        Change(owner, Share(target, count), node.name)
+        Change(owner, Share(target, count), node.name, pods=pods_of(group, owner, target))
         for node, group in way.going
         for (owner, target), count in sorted(Counter((each.owner, each.target) for each in group).items(), key=_name)
     )

@@ -75,20 +75,41 @@ def proposals_for(
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The replicas that run on nodes, and how many of them each deployment can do without."""
+    """The replicas that run on nodes, and how many of them each deployment can do without.
+
+    ``willing`` are the deployments that let an approval of somebody else's proposal move or end replicas of theirs, and
+    ``open`` those of them that may begin now.
+    """
 
     running: tuple[Running, ...] = ()
     spare: Spare = field(default_factory=dict)
+    willing: frozenset[ObjectKey] = frozenset()
+    open: frozenset[ObjectKey] = frozenset()
+
+    def willing_for(self, key: ObjectKey) -> tuple[Running, ...]:
+        """Return the replicas of those that are willing, but for those of the deployment that needs the room."""
+        return tuple(each for each in self.running if each.owner in self.willing and each.owner != key)
 
 
 def room_for(plan: Plan, lacking: Answer, neighbours: Neighbours) -> Room | None:
     """Return the changes of others that make room for an answer of this plan that lacks some; None: there are none.
 
-    Moves come before preemption, since they take nothing from anybody.
+    Moves come before preemption, since they take nothing from anybody. Changes that an approval has carried out come
+    before those that people have to make.
     """
-    wanting = plan.adopted(lacking)
-    found = proposals_for(lacking.tenant, lacking.decision, wanting, neighbours.running, neighbours.spare)
-    rooms = (_checked(plan, lacking, proposal, neighbours.running) for proposal in found)
+    willing = neighbours.willing_for(lacking.tenant.request.key)
+    room = _room_of(plan, lacking, willing, neighbours.spare) if willing else None
+    if room is not None:
+        is_open = all(each.owner in neighbours.open for each in room.proposal.changes)
+        return replace(room, proposal=replace(room.proposal, by_loop=True), is_open=is_open)
+    if len(willing) == len(neighbours.running):
+        return None
+    return _room_of(plan, lacking, neighbours.running, neighbours.spare)
+
+
+def _room_of(plan: Plan, lacking: Answer, running: Sequence[Running], spare: Spare) -> Room | None:
+    found = proposals_for(lacking.tenant, lacking.decision, plan.adopted(lacking), running, spare)
+    rooms = (_checked(plan, lacking, proposal, running) for proposal in found)
     return next((room for room in rooms if room is not None), None)
 
 

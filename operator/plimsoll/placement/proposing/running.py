@@ -25,7 +25,7 @@ class Running:
     """A replica on a node.
 
     ``price`` is in US dollars an hour. ``startup_seconds`` is how long its engine took to serve; None if that is
-    not known. Pods of others are no replicas: nobody here may move them.
+    not known. ``pod`` is the uid of its pod. Pods of others are no replicas: nobody here may move them.
     """
 
     owner: ObjectKey
@@ -35,6 +35,7 @@ class Running:
     price: Decimal
     need: HostNeed = NO_HOST_NEED
     startup_seconds: float | None = None
+    pod: str = ""
 
     @property
     def gpus(self) -> int:
@@ -65,6 +66,12 @@ def ways(
         return
     for counts in itertools.product(*(range(len(group) + 1) for group in groups.values())):
         yield tuple(each for group, count in zip(groups.values(), counts, strict=True) for each in group[:count])
+
+
+def pods_of(group: Group, owner: ObjectKey | None = None, target: Target | None = None) -> tuple[str, ...]:
+    """Return the uids of the pods of some replicas, as far as they are known; if given, of one owner and target."""
+    ours = (each for each in group if owner is None or (each.owner, each.target) == (owner, target))
+    return tuple(sorted(each.pod for each in ours if each.pod))
 
 
 def room_on(node: GpuNode, ledger: Ledger, shape: ReplicaShape, need: HostNeed, leaving: Iterable[Running]) -> int:

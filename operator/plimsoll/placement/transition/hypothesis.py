@@ -35,11 +35,13 @@ class Room:
     """A proposal that asks others for their GPUs, and the decision ``then`` once they are free.
 
     ``seconds`` is the time until they are free: moved replicas start first, and the requests of old ones end.
+    ``is_open`` means that everybody whom it touches may begin now.
     """
 
     proposal: Proposal
     then: Decision
     seconds: int
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,16 @@ from plimsoll.rebalance.state.situation import Situation
 class AtOthers:
     """A change that has a place once others have made room for it.
 
-    ``proposal`` says whose replicas would move or end, and ``then`` is the plan's decision after that. The loop carries
-    none of it out: an order for one deployment is no right to another one.
+    ``proposal`` says whose replicas would move or end, and ``then`` is the plan's decision after that. ``lacking`` is
+    its answer before that. The loop carries nothing out that nobody has approved. What it may carry out after an
+    approval has ``by_loop`` in its proposal, and may begin now if it ``is_open``.
     """
 
     change: AddReplica
     proposal: Proposal
     then: Decision
+    lacking: Answer
+    is_open: bool = False
 
     @property
     def numbers(self) -> Numbers:
@@ -35,7 +38,8 @@ class AtOthers:
         minutes = math.ceil(int(figures["seconds"]) / 60)
         who = "ended" if self.proposal.reason == ProposalReason.PREEMPT_LOWER_PRIORITY else "moved"
         how = ("how", str(self.proposal.reason))
-        return (("wanted", self.change.reason.value), how, (who, figures[who]), ("minutes", minutes))
+        by_loop: Numbers = (("by_loop", 1),) if self.proposal.by_loop else ()
+        return (("wanted", self.change.reason.value), how, (who, figures[who]), ("minutes", minutes), *by_loop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ class DecisionReason(StrEnum):
     REPLICA_SLOW = "ReplicaSlow"
     REPLICA_SILENT = "ReplicaSilent"
     REPLACING_DOES_NOT_HELP = "ReplacingDoesNotHelp"
+    MAKES_ROOM = "MakesRoom"
+    GIVES_WAY = "GivesWay"
+    NO_ROOM_WAS_MADE = "NoRoomWasMade"
     BATCH_LIMIT_BINDS = "BatchLimitBinds"
     PROMPT_STEP_TOO_SMALL = "PromptStepTooSmall"
     PROMPT_STEP_TOO_LARGE = "PromptStepTooLarge"
@@ -92,9 +95,11 @@ class AddReplica(_Reasoned):
 
 @dataclass(frozen=True, slots=True)
 class RemoveReplica(_Reasoned):
-    """Remove ``count`` replicas. Those that are not ready go first."""
+    """Remove ``count`` replicas. Those that are not ready go first; or it is ``pod`` on ``node``, to make room."""
 
     count: int = 1
+    pod: str = ""
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,13 @@ REPLACE_AGAIN_SECONDS = 24 * HOUR_SECONDS
 """How long such a change is remembered. If it did not help, the next one would not either."""
 
 
+ROOM_REASONS = (DecisionReason.MAKES_ROOM, DecisionReason.GIVES_WAY)
+"""The reasons of changes that make room for another deployment: a replica moves, or ends."""
+
+ROOM_AGAIN_SECONDS = 7 * 24 * HOUR_SECONDS
+"""How long a move for others that failed is remembered: it lengthens the next pause."""
+
+
 class ChangeKind(StrEnum):
     """The kind of a change."""
 
@@ -147,9 +154,10 @@ class ChangeHistory:
     def reversals(self, now: float) -> int:
         """Return how often in the last hour an addition followed a removal within :data:`REVERSAL_SECONDS`.
 
-        A move that was taken back is a reversal, too.
+        A move that was taken back is a reversal, too. A replica that ended for others is none when it comes back.
         """
-        scales = [mark for mark in self.clamped(now).changes if mark.kind in (ChangeKind.ADD, ChangeKind.REMOVE)]
+        known = self.without(DecisionReason.GIVES_WAY.value).clamped(now).changes
+        scales = [mark for mark in known if mark.kind in (ChangeKind.ADD, ChangeKind.REMOVE)]
         taken_back = sum(mark.kind is ChangeKind.ROLL_BACK for mark in self._of_last_hour(now))
         return taken_back + sum(
             earlier.kind is ChangeKind.REMOVE and later.kind is ChangeKind.ADD
@@ -183,4 +191,6 @@ def _clamped(now: float, mark: ChangeRecord) -> ChangeRecord:
 def _read_for(mark: ChangeRecord) -> float:
     if mark.reason in STEP_REASONS:
         return STEP_AGAIN_SECONDS
+    if mark.reason == DecisionReason.MAKES_ROOM and mark.kind is ChangeKind.ROLL_BACK:
+        return ROOM_AGAIN_SECONDS
     return REPLACE_AGAIN_SECONDS if mark.reason in REPLACE_REASONS else READ_SECONDS

@@ -16,6 +16,7 @@ from plimsoll.rebalance.state.history import ChangeHistory
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.rebalance.state.replacement import Replacement
+from plimsoll.rebalance.state.room import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,10 @@ class PlacementState(Engines):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All facts of one decision. ``now`` is in POSIX seconds, and ``replacement`` is the one that is under way."""
+    """All facts of one decision. ``now`` is in POSIX seconds, and ``replacement`` is the one that is under way.
+
+    ``asked`` is the pod that makes room for another deployment, as people have approved it; None: none is asked for.
+    """
 
     need: DeclaredNeed
     placement: PlacementState
@@ -137,6 +141,7 @@ class Situation:
     memory: LoopMemory = field(default_factory=LoopMemory)
     allowance: Allowance = field(default_factory=Allowance)
     replacement: Replacement | None = None
+    asked: Asked | None = None
 
     @property
     def stuck(self) -> int:
