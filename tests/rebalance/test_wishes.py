@@ -168,6 +168,22 @@ def test_a_long_queue_needs_more_where_the_speed_is_not_known() -> None:
     assert wish_of(load(short, short, is_settled=True), None).replicas < 3
 
 
+@given(replicas=st.integers(1, 12), busy=st.integers(1, 12), queue=st.floats(LONG_QUEUE, 500))
+def test_a_queue_at_few_replicas_needs_no_more_and_one_at_half_of_them_or_at_the_gateway_does(
+    replicas: int, busy: int, queue: float
+) -> None:
+    """The others have room: a router or a slow replica makes such a queue."""
+    busy = min(busy, replicas)
+    waits = [replace(USUAL, waiting=queue)] * busy + [replace(USUAL, waiting=0.0)] * (replicas - busy)
+    wish = wish_of(load(*waits, is_settled=True), None)
+    is_long = 2 * busy >= replicas and busy * queue >= LONG_QUEUE * replicas
+    assert (wish.need is Need.QUEUE, wish.replicas > replicas) == (is_long, is_long)
+    seen = load(*[replace(USUAL, waiting=0.0)] * replicas, is_settled=True)
+    held = LONG_QUEUE * replicas
+    at_gateway = replace(seen, traffic=replace(seen.traffic, waiting=held, at_gateway=held))
+    assert wish_of(at_gateway, None).need is Need.QUEUE
+
+
 @pytest.mark.parametrize("pods", [1, 3])
 def test_requests_that_lose_their_cache_again_and_again_need_one_more_where_the_speed_is_not_known(pods: int) -> None:
     """Engines that have only just begun to serve may have lost some while they filled."""

@@ -161,8 +161,15 @@ def wish_for_queue(waiting: float, replica: ReplicaModel | None) -> Wish:
 
 
 def is_saturated(load: DeploymentLoad) -> bool:
-    """Whether replicas that have all served for a while have a long queue."""
-    return load.is_settled and load.traffic.waiting >= LONG_QUEUE * load.replicas
+    """Say whether replicas that have all served for a while have a long queue, half of them at least.
+
+    Next to a queue of fewer the others have room: a router or a slow replica makes it, and no number of replicas ends
+    it.
+    """
+    traffic = load.traffic
+    queues = [each.waiting + traffic.at_gateway / load.replicas for each in traffic.loads]
+    is_common = 2 * sum(queue >= LONG_QUEUE for queue in queues) >= len(queues)
+    return load.is_settled and is_common and traffic.waiting >= LONG_QUEUE * load.replicas
 
 
 def _within(most_work: float | None, capacity: ReplicaCapacity, lengths: Lengths) -> ReplicaCapacity:
