@@ -359,7 +359,7 @@ def _gone_on(standing: Standing, situation: Situation, around: Surroundings) -> 
         standing = replace(standing, target_replicas=standing.target_replicas + 1)
         words = f"Pod {replacement.pod} does not end: {why}."
     if step is not Step.RECOVERED:
-        is_stuck = step is Step.NOT_SERVING and not replacement.is_for_others
+        is_stuck = step is not Step.NOT_BETTER and not replacement.is_for_others
         reason = DecisionReason.REPLICAS_STUCK if is_stuck else replacement.reason
         mark = ChangeRecord(now, ChangeKind.ROLL_BACK, reason.value, standing.target_replicas)
         standing = replace(standing, history=standing.history.recorded(mark))
