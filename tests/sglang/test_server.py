@@ -38,7 +38,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def launch(model: Path) -> Launch:
-    changes = {"contextLength": 1024, "concurrency": 4, "engine": {"name": SGLANG.name, "version": VERSION}}
+    changes = {
+        "contextLength": 1024,
+        "concurrency": 4,
+        "engine": {"name": SGLANG.name, "version": VERSION, "maxSequences": 4},
+    }
     planned = tiny_twin("01-minimal", model, changes)
     return SGLANG.launch(to_workload_options(planned.resource), choice_of(planned))
 
@@ -104,7 +108,7 @@ def test_what_is_read_is_what_was_asked_for_whether_it_streams_or_not(running: S
 def test_requests_in_the_batch_and_in_the_queue_are_counted_and_so_is_what_they_hold(running: SglangServer) -> None:
     """Six requests at a server that runs four at a time."""
     with ThreadPoolExecutor(6) as pool:
-        asked = [pool.submit(running.generate, range(start, start + 100), 300) for start in range(0, 150, 25)]
+        asked = [pool.submit(running.generate, range(start, start + 100), 60) for start in range(0, 150, 25)]
         seen = []
         while not all(each.done() for each in asked):
             seen.append(sample(running))
