@@ -133,8 +133,10 @@ def _silence_one_of_two(bench: Bench, name: str) -> None:
 def quiet(beginning: Beginning) -> Quiet:
     """A while after everything has come to rest."""
     bench = beginning.bench
-    bench.wait_settled("queue", {L4_POOL: 2})
+    # The queue goes as soon as a replica was added for it: if it stayed, the addition would be taken back.
+    bench.view.wait(lambda: sum(pool["replicas"] for pool in bench.view.pools("queue")) == 2, "an addition for queue")
     bench.load("queue", kv_tokens=1.5 * CAPACITY, running=4)
+    bench.wait_settled("queue", {L4_POOL: 2})
     bench.wait_reasons(QUIET)
     names = (*QUIET, "off")
     before, since = {name: bench.view.get(name) for name in names}, bench.now()
