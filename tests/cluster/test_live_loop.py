@@ -53,6 +53,17 @@ QUIET = {
 }
 """Where each deployment with a live loop comes to rest under steady load, by the reason that it gives."""
 
+RESTS = {
+    "spill": {L4_POOL: 1, L40S_POOL: 1},
+    "queue": {L4_POOL: 2},
+    "full": {L4_POOL: 1},
+    "move": {L40S_POOL: 1},
+    "budget": {L4_POOL: 2},
+    "cooling": {L4_POOL: 2},
+    "half": {L4_POOL: 2},
+}
+"""Their replicas by pool at rest. A reason comes with a decision, and the pod that it ends goes later."""
+
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
@@ -136,12 +147,18 @@ def quiet(beginning: Beginning) -> Quiet:
     # The queue goes as soon as a replica was added for it: if it stayed, the addition would be taken back.
     bench.view.wait(lambda: sum(pool["replicas"] for pool in bench.view.pools("queue")) == 2, "an addition for queue")
     bench.load("queue", kv_tokens=1.5 * CAPACITY, running=4)
-    bench.wait_settled("queue", {L4_POOL: 2})
+    for name, pools in RESTS.items():
+        bench.wait_settled(name, pools)
     bench.wait_reasons(QUIET)
     names = (*QUIET, "off")
     before, since = {name: bench.view.get(name) for name in names}, bench.now()
-    calm = {"full", "move", "spill", "queue", "budget", "cooling", "half"}
-    stays(lambda: all(bench.settled(name) for name in calm), QUIET_SECONDS, "replicas came or went under steady load")
+
+    def is_calm() -> bool:
+        restless = {name: bench.rebalancing(name) for name in RESTS if not bench.settled(name)}
+        assert restless == {}, "replicas came or went under steady load"
+        return True
+
+    stays(is_calm, QUIET_SECONDS, "calm")
     return Quiet(tuple(bench.writes(since)), before, {name: bench.view.get(name) for name in names})
 
 
