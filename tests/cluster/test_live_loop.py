@@ -121,7 +121,6 @@ def beginning(bench: Bench) -> Beginning:
     since = bench.now()
     for name in ("spill", "recommend", "off", "full", "faulty"):
         bench.load(name, kv_tokens=PRESSURE)
-    bench.load("queue", kv_tokens=8_000, running=4, waiting=8)
     _silence_one_of_two(bench, "half")
     return Beginning(bench, since)
 
@@ -144,6 +143,7 @@ def _silence_one_of_two(bench: Bench, name: str) -> None:
 def quiet(beginning: Beginning) -> Quiet:
     """A while after everything has come to rest."""
     bench = beginning.bench
+    bench.load("queue", kv_tokens=8_000, running=4, waiting=8)
     # The queue goes as soon as a replica was added for it: if it stayed, the addition would be taken back.
     bench.view.wait(lambda: sum(pool["replicas"] for pool in bench.view.pools("queue")) == 2, "an addition for queue")
     bench.load("queue", kv_tokens=1.5 * CAPACITY, running=4)
