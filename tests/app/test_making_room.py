@@ -7,7 +7,6 @@ neighbour has the same nodes and the same load, and nobody asks anything of it.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -23,14 +22,12 @@ from plimsoll.app.watch.store import key_of
 from plimsoll.decision import room_orders
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
-from plimsoll.rebalance.diagnosis import replicas
 from plimsoll.rebalance.state import replacement
 from testbed.fleet import gpu_node
-from tests.support.api_in_memory import Clock
 from tests.support.installed import inference_deployment
 from tests.support.live_loop import engine_spec
 from tests.support.operator_in_memory import Trouble
-from tests.support.plays import Play, Theatre
+from tests.support.plays import Play, Theatre, hurried_theatre
 
 ASKS, MOVER, NEIGHBOUR = ObjectKey("ns", "asks"), ObjectKey("ns", "mover"), ObjectKey("ns", "neighbour")
 AUTO = {"mode": "Auto", "maxReplicas": 3, "windowSeconds": 8, "cooldownSeconds": 600}
@@ -43,13 +40,8 @@ NIGHT = {"maintenanceWindows": [{"schedule": "0 3 * * *", "duration": "1h"}]}
 
 @pytest.fixture
 async def theatre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Theatre]:
-    made = Theatre(tmp_path, Clock())
-    monkeypatch.setattr(time, "time", made.clock.read)
-    monkeypatch.setattr(time, "monotonic", made.clock.read)
-    monkeypatch.setattr(replicas, "SILENT_SECONDS", 6.0)
-    monkeypatch.setattr(replacement, "PROVEN_SECONDS", 4.0)
-    yield made
-    await made.close()
+    async with hurried_theatre(tmp_path, monkeypatch) as made:
+        yield made
 
 
 def deploy(play: Play, key: ObjectKey, bench: str, rebalancing: dict[str, Any] | None = None, **spec: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -12,14 +11,11 @@ import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.rebalance.diagnosis import replicas
-from plimsoll.rebalance.state import replacement
 from testbed.fleet import gpu_node
-from tests.support.api_in_memory import Clock
 from tests.support.installed import inference_deployment
 from tests.support.live_loop import engine_spec
 from tests.support.operator_in_memory import Trouble
-from tests.support.plays import Play, Theatre
+from tests.support.plays import Play, Theatre, hurried_theatre
 
 HURT, NEIGHBOUR = ObjectKey("ns", "hurt"), ObjectKey("ns", "neighbour")
 AUTO = {"mode": "Auto", "maxReplicas": 3, "windowSeconds": 8, "cooldownSeconds": 600}
@@ -53,13 +49,8 @@ def is_over(play: Play, old: str, node: str) -> bool:
 
 @pytest.fixture
 async def theatre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Theatre]:
-    made = Theatre(tmp_path, Clock())
-    monkeypatch.setattr(time, "time", made.clock.read)
-    monkeypatch.setattr(time, "monotonic", made.clock.read)
-    monkeypatch.setattr(replicas, "SILENT_SECONDS", 6.0)
-    monkeypatch.setattr(replacement, "PROVEN_SECONDS", 4.0)
-    yield made
-    await made.close()
+    async with hurried_theatre(tmp_path, monkeypatch) as made:
+        yield made
 
 
 async def test_a_silent_replica_goes_after_a_new_one_serves_on_another_node(theatre: Theatre) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from plimsoll.adapters.cluster.client import APPROVALS, EVENTS, INFERENCE_DEPLOYMENTS, PODS, PROPOSALS
 from plimsoll.app.watch.store import key_of
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.rebalance.diagnosis import replicas
+from plimsoll.rebalance.state import replacement
 from testbed.engine_pods import is_ready
 from testbed.operator_process import USER
 from tests.support.api_in_memory import ApiInMemory, Clock
@@ -127,3 +133,15 @@ class Theatre:
         """End all operators."""
         for operator in self.opened:
             await operator.close()
+
+
+@asynccontextmanager
+async def hurried_theatre(cache: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Theatre]:
+    """A theatre whose clock the operator reads. A silent pod is certain after 6 s, and a new one proven after 4 s."""
+    made = Theatre(cache, Clock())
+    monkeypatch.setattr(time, "time", made.clock.read)
+    monkeypatch.setattr(time, "monotonic", made.clock.read)
+    monkeypatch.setattr(replicas, "SILENT_SECONDS", 6.0)
+    monkeypatch.setattr(replacement, "PROVEN_SECONDS", 4.0)
+    yield made
+    await made.close()
