@@ -15,7 +15,14 @@ from plimsoll.adapters.cluster.kinds import SECRETS
 from plimsoll.api.conversion.convert import to_workload_options
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, PodTemplateSpec, RebalancingSpec
+from plimsoll.api.v1alpha1 import (
+    EngineSpec,
+    InferenceDeploymentSpec,
+    ModelSpec,
+    PodTemplateSpec,
+    RebalancingSpec,
+    RoutingSpec,
+)
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RebalancingStatus
 from plimsoll.app.exports.digests import Inputs, with_digests
 from plimsoll.app.exports.document import FORMAT, Export, read_export, text_of
@@ -391,7 +398,8 @@ def _forged() -> dict[str, Any]:
 
 CONSIDERED: dict[type[BaseModel], str] = {
     InferenceDeploymentSpec: "model precision kvCache contextLength concurrency totalConcurrency minReplicas "
-    "expectedTokens sizing replicas slo objective gpu engine podTemplate overrides rebalancing suspend",
+    "expectedTokens sizing replicas slo objective gpu engine podTemplate overrides rebalancing routing suspend",
+    RoutingSpec: "mode replicas",
     ModelSpec: "name revision tokenSecretRef config path parameters source sourceSecretRef cache",
     EngineSpec: "name image imageVendor platforms version extraArgs gpuMemoryUtilizationPercent maxBatchedTokens "
     "maxSequences enforceEager cpuOffload weightStreaming lora textOnly multimodal runner speculation",

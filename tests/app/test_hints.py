@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from plimsoll.api.v1alpha1 import RebalancingSpec
 from plimsoll.decision.turns import hints_of
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.allowance import Opening
@@ -12,11 +11,11 @@ from plimsoll.rebalance.state.policy import RebalancePolicy, ScheduledMinimum
 def test_days_before_that_are_not_known_are_said_with_the_reason() -> None:
     reading = Reading(season_error="Prometheus has 1 of them, and 2 are needed")
     said = "Nothing is expected from the days before: Prometheus has 1 of them, and 2 are needed."
-    assert hints_of(RebalancingSpec(), reading, RebalancePolicy(), contested=False) == (said,)
+    assert hints_of(reading, RebalancePolicy(), contested=False) == (said,)
 
 
 def test_where_nothing_is_wrong_nothing_is_said() -> None:
-    assert hints_of(RebalancingSpec(), Reading(), RebalancePolicy(), contested=False) == ()
+    assert hints_of(Reading(), RebalancePolicy(), contested=False) == ()
 
 
 def test_the_minimum_of_a_schedule_is_said_now_and_before_it_begins() -> None:
@@ -25,5 +24,5 @@ def test_the_minimum_of_a_schedule_is_said_now_and_before_it_begins() -> None:
         (Opening(is_open=False, opens_at=1_795_300_080.0), "from 2026-11-21T22:28:00Z on"),
     ):
         policy = RebalancePolicy(max_replicas=3).with_schedule((ScheduledMinimum(9, opening),), 1_795_300_000.0, 30.0)
-        said = hints_of(RebalancingSpec(), Reading(), policy, contested=False)
+        said = hints_of(Reading(), policy, contested=False)
         assert said == (f"spec.rebalancing.schedule asks for 3 ready replicas {when}.",)

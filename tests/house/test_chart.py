@@ -24,6 +24,7 @@ METADATA = yaml.safe_load((CHART / "Chart.yaml").read_text())
 TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
 WATCH = ["list", "watch"]
 OWN = ["get", "list", "watch", "create", "patch"]
+LISTED = ["get", "list", "create", "patch", "delete"]
 SERVED_RIGHTS = {
     ("plimsoll.dev", "inferencedeployments"): ["get", *WATCH],
     ("plimsoll.dev", "inferencedeployments/status"): ["update"],
@@ -32,14 +33,22 @@ SERVED_RIGHTS = {
     ("plimsoll.dev", "placementapprovals"): ["list", "delete"],
     ("plimsoll.dev", "placementapprovals/status"): ["update"],
     ("", "secrets"): ["get"],
-    ("", "services"): OWN,
+    ("", "services"): [*OWN, "delete"],
+    ("", "serviceaccounts"): LISTED,
+    ("", "pods"): ["get", *WATCH],
+    ("inference.networking.k8s.io", "inferencepools"): [*OWN, "delete"],
+    ("inference.networking.x-k8s.io", "inferenceobjectives"): ["get", *WATCH],
+    ("inference.networking.x-k8s.io", "inferencemodelrewrites"): ["get", *WATCH],
+    ("networking.k8s.io", "networkpolicies"): LISTED,
+    ("rbac.authorization.k8s.io", "roles"): LISTED,
+    ("rbac.authorization.k8s.io", "rolebindings"): LISTED,
     ("", "pods/eviction"): ["create"],
     ("", "resourcequotas"): WATCH,
     ("", "limitranges"): ["list"],
     ("", "persistentvolumeclaims"): ["get"],
     ("apps", "deployments"): [*OWN, "delete"],
     ("batch", "jobs"): [*OWN, "delete"],
-    ("policy", "poddisruptionbudgets"): OWN,
+    ("policy", "poddisruptionbudgets"): [*OWN, "delete"],
     ("events.k8s.io", "events"): ["create"],
 }
 

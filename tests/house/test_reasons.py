@@ -20,6 +20,7 @@ from plimsoll.domain.public_words import (
     PriceDoubt,
     Reason,
     RemedyKind,
+    RoutingTrouble,
     SuggestionKind,
 )
 from plimsoll.facts.cluster.scheduler_words import Obstacle
@@ -43,11 +44,13 @@ KINDS = (
     ConditionReason,
     EventReason,
     LiveTrouble,
+    RoutingTrouble,
     ProposalReason,
     DoubtKind,
 )
 DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Retune, Wait)}
-KUBERNETES = {"True", "False", "Unknown", "Normal", "Warning", "ReplicaFailure", "ReplicaSet"}
+KUBERNETES = {"True", "False", "Unknown", "Normal", "Warning", "ReplicaFailure", "ReplicaSet", "Pod"}
+KUBERNETES |= {"Progressing", "NewReplicaSetAvailable"}
 NOT_A_REASON = KUBERNETES | {"Decide", "Rebalanced", "Entry"}
 """Words of Kubernetes, of log lines and types, and the first half of the events of the live loop."""
 

@@ -17,12 +17,13 @@ from plimsoll.app.write.notes import notes_of
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.domain.public_words import ConditionReason, LiveTrouble, Reason
+from plimsoll.domain.requests.routing import RouterView, RoutingMode
 from plimsoll.domain.requests.weights import Weights, WeightsState, WeightsView
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.placement.demands.failed_moves import Delay
 from plimsoll.placement.demands.pools import Decision, PoolState
 from plimsoll.status.reading import Record
-from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
+from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report, RoutingReport
 from plimsoll.status.severity import ALERTS, PATIENCE_SECONDS, Severity
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import decision
@@ -80,6 +81,10 @@ def _live(trouble: LiveTrouble | None = None, **more: Any) -> RebalancingReport:
     return RebalancingReport(
         "Keep", "PromiseMissed", "A token takes 90 ms, and 40 ms are promised.", trouble=trouble, **more
     )
+
+
+def _routing(**more: Any) -> RoutingReport:
+    return RoutingReport(RoutingMode.STANDALONE, RouterView(**more))
 
 
 CRASH = EngineFailure(StartFailure.OUT_OF_MEMORY, "CUDA out of memory")
@@ -353,6 +358,15 @@ CASES: tuple[Case, ...] = (
     Case(
         "a replica is stuck", _report(PLACED, _view(), rebalancing=_live(LiveTrouble.STUCK_REPLICA)), "True Serving",
         "Current", "Healthy", "stuck replica", "warn", Severity.TROUBLE, "StuckReplica", 0, "StuckReplica",
+    ),
+    Case(
+        "the cluster has no InferencePools", _report(PLACED, _view(), routing=_routing(lacks="inferencepools")),
+        "True Serving", "Current", "Healthy", "not routed", "warn", Severity.TROUBLE, "GatewayMissing", 0,
+        "GatewayMissing",
+    ),
+    Case(
+        "no pod of the router is ready", _report(PLACED, _view(), routing=_routing(is_down=True)), "True Serving",
+        "Current", "Healthy", "not routed", "warn", Severity.TROUBLE, "RouterNotReady", 0, "RouterNotReady",
     ),
     Case(
         "an engine has less KV cache than declared", _report(OUTGROWN, _view()), "True Serving", "Current", "Healthy",

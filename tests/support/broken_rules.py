@@ -111,7 +111,10 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "minReplicas 0 needs rebalancing.mode Auto": ({"rebalancing": {"minReplicas": 0, "wake": "Manual"}},),
     "rebalancing.limits.dollarsPerHour must be more than 0": ({"rebalancing": {"limits": {"dollarsPerHour": "0.00"}}},),
     "minReplicas 0 needs a signal": ({"rebalancing": {"mode": "Auto", "maxReplicas": 2, "minReplicas": 0}},),
-    "wake Gateway needs rebalancing.gateway": ({"rebalancing": {"wake": "Gateway"}},),
+    "wake Gateway needs a gateway": ({"rebalancing": {"wake": "Gateway"}},),
+    "rebalancing.gateway names the gateway of somebody else": (
+        {"rebalancing": {"gateway": {"inferencePool": "chat"}}, "routing": {"mode": "Standalone"}},
+    ),
     "leaves the number to another controller": ({"rebalancing": {**_ZERO, "scale": "External"}},),
     "slo.percentile says which": ({"slo": {"percentile": "P95"}},),
     "write exactly one of duration": (

@@ -33,7 +33,7 @@ def play(release: str) -> None:
 
     vars(objects)["pod_template"] = template
     if release == BEFORE_DIGESTS:
-        real_stamp = objects._stamped  # noqa: SLF001 - another release is played, from the inside
+        real_stamp = objects.stamped
 
         def without_digest(manifest: Manifest) -> Manifest:
             annotations = manifest["metadata"].get("annotations", {})
@@ -41,7 +41,7 @@ def play(release: str) -> None:
                 annotations.pop(name, None)
             return real_stamp(manifest)
 
-        vars(objects)["_stamped"] = without_digest
+        vars(objects)["stamped"] = without_digest
         vars(executor)["is_left_running"] = lambda *_: False
     else:
         for module in (objects, inputs):

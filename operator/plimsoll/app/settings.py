@@ -21,6 +21,7 @@ from plimsoll.domain.cluster.gpus import Billing, Vendor
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.engines.images import PUBLIC_REGISTRIES, REGISTRIES, EngineImages, registries_in
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.requests.routing import USUAL_IMAGES, RouterImages
 from plimsoll.domain.requests.serving import ClusterDefaults
 from plimsoll.domain.requests.weights import CopyTool
 from plimsoll.placement.demands.clocks import LEAST_SECONDS
@@ -147,6 +148,9 @@ class Settings:
     copy_tool: CopyTool = USUAL_TOOL
     """Plimsoll's own image and the hub, for Jobs that copy weights to claims."""
 
+    router_images: RouterImages = USUAL_IMAGES
+    """The images of routers: the endpoint picker and the Envoy."""
+
     image_registries: tuple[str, ...] = PUBLIC_REGISTRIES
     """Registries that are asked for the platforms of images. Empty: none."""
 
@@ -242,6 +246,10 @@ class Settings:
             engine_image_amd=given.get("PLIMSOLL_ENGINE_IMAGE_AMD") or "",
             engine_registry=given.get("PLIMSOLL_ENGINE_REGISTRY") or "",
             copy_tool=CopyTool(given.get("PLIMSOLL_IMAGE") or plain.copy_tool.image, given.get("HF_ENDPOINT") or ""),
+            router_images=RouterImages(
+                given.get("PLIMSOLL_PICKER_IMAGE") or plain.router_images.picker,
+                given.get("PLIMSOLL_PROXY_IMAGE") or plain.router_images.proxy,
+            ),
             image_registries=registries_in(given.get(REGISTRIES) or ""),
             metrics_port=_port(given, "PLIMSOLL_METRICS_PORT", plain.metrics_port),
             health_port=_port(given, "PLIMSOLL_HEALTH_PORT", plain.health_port),

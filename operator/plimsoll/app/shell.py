@@ -26,7 +26,7 @@ from plimsoll.adapters.cluster.client import (
     Cluster,
     ObjectKind,
 )
-from plimsoll.adapters.cluster.kinds import JOBS, LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import JOBS, LIMIT_RANGES, OF_ROUTERS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.cluster.secrets import SecretUnreadable, read_entry
 from plimsoll.adapters.garbage import give_back_free_memory
 from plimsoll.adapters.highs import fleetwide
@@ -84,6 +84,9 @@ QUOTA_SECONDS = 15.0
 SLICE_SECONDS = 60.0
 """How often ResourceSlices are read: they are named to people, and nothing is placed on them."""
 
+ROUTER_SECONDS = 60.0
+"""How often the rights, policies and InferencePools of routers are read. The operator knows at once what it writes."""
+
 INBOX_SECONDS = 5.0
 """How often proposals and approvals are read. The answer to an approval takes this long at most; a watch would end the
 process if the kinds are missing."""
@@ -110,13 +113,14 @@ PRUNERS: dict[ObjectKind, Callable[[Body], Body | None]] = {
     PRIORITY_CLASSES: pruning.priority_class,
     RESOURCE_SLICES: reduced_slice,
     RESOURCE_CLAIMS: reduced_claim,
+    **dict.fromkeys(OF_ROUTERS, pruning.owned),
 }
 
 _OF_OWNED = Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced, SMALL_WORKLOAD_BYTES)
 
 BOUNDS = {
     INFERENCE_DEPLOYMENTS: Bounds(pruning.size, pruning.identity, pruning.why_reduced),
-    **dict.fromkeys((DEPLOYMENTS, JOBS, SERVICES, DISRUPTION_BUDGETS, PROPOSALS), _OF_OWNED),
+    **dict.fromkeys((DEPLOYMENTS, JOBS, SERVICES, DISRUPTION_BUDGETS, PROPOSALS, *OF_ROUTERS), _OF_OWNED),
     APPROVALS: Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced),
 }
 
@@ -138,6 +142,8 @@ DONE_WITHOUT = {
 
 INBOX: dict[ObjectKind, Callable[[Body], Body | None]] = {PROPOSALS: pruning.whole, APPROVALS: pruning.whole}
 """The kinds of proposals and of people's answers."""
+
+WITHOUT_ROUTERS = "spec.routing is not followed, and the Services of such deployments lead to their replicas."
 
 _WITHOUT_INBOX = "proposals are in the status only, and nobody can approve them. Upgrade the chart with its CRDs."
 
@@ -168,6 +174,15 @@ def slice_lists(cluster: Cluster, store: Store) -> Relist:
     """Return the loop that lists ResourceSlices, which Kubernetes has since 1.34, and which older roles do not read."""
     dispensable = {RESOURCE_SLICES: "GPUs that only a DRA driver publishes are not named."}
     return Relist(cluster, store, {RESOURCE_SLICES: None}, SLICE_SECONDS, asyncio.Event(), dispensable=dispensable)
+
+
+def router_lists(cluster: Cluster, store: Store, settings: Settings) -> Relist:
+    """Return the loop that lists the kinds that only routers have. They may be missing, or may not be read."""
+    kinds = dict[ObjectKind, str | None].fromkeys(OF_ROUTERS, OWNED_SELECTOR)
+    dispensable = dict.fromkeys(OF_ROUTERS, WITHOUT_ROUTERS)
+    return Relist(
+        cluster, store, kinds, ROUTER_SECONDS, asyncio.Event(), settings.watch_namespaces, dispensable=dispensable
+    )
 
 
 def new_reader(
@@ -236,7 +251,7 @@ class Shell:
             {**PRUNERS, **(INBOX if self.settings.approvals else {})},
             wake.set,
             optional={RESOURCE_QUOTAS, RESOURCE_SLICES},
-            unwatched={*LISTED_SELDOM, RESOURCE_SLICES, *INBOX, *listed_only(self.settings)},
+            unwatched={*LISTED_SELDOM, *OF_ROUTERS, RESOURCE_SLICES, *INBOX, *listed_only(self.settings)},
             is_quiet=pruning.is_plain,
             bounds=BOUNDS,
         )
@@ -256,6 +271,7 @@ class Shell:
             asyncio.create_task(_give_back_memory()),
             asyncio.create_task(self._list_again(self.relist)),
             asyncio.create_task(self._unwatched(cluster, self.store).run()),
+            asyncio.create_task(router_lists(cluster, self.store, self.settings).run()),
             asyncio.create_task(prices.run()),
             asyncio.create_task(self._lead(self.elector, self.planner)),
         ]

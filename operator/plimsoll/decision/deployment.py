@@ -230,9 +230,18 @@ class Deployment:
         return given.gateway.inference_pool
 
     @property
+    def is_routed(self) -> bool:
+        """Whether the queue of a router of its own counts."""
+        return (
+            self.spec is not None
+            and self.spec.routing.has_router
+            and self.spec.rebalancing.mode is not RebalancingMode.OFF
+        )
+
+    @property
     def has_signals(self) -> bool:
-        """Whether there is anything to read: engines that serve, or a gateway's queue."""
-        return bool(self.placed.around.ready_pods() or self.inference_pool)
+        """Whether there is anything to read: engines that serve, or the queue of a gateway or router."""
+        return bool(self.placed.around.ready_pods() or self.inference_pool or self.is_routed)
 
     @property
     def is_scaled_by_others(self) -> bool:

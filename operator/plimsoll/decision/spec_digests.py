@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-_NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "suspend", "gpu", "objective")
+_NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "routing", "suspend", "gpu", "objective")
 """Spec fields that say how many engines run and where, not how one engine runs."""
 
-_NOT_ABOUT_SIZE = ("replicas", "rebalancing", "suspend")
+_NOT_ABOUT_SIZE = ("replicas", "rebalancing", "routing", "suspend")
 """Spec fields on which the size of a deployment does not depend."""
 
 _NOT_ABOUT_START = (*_NOT_ABOUT_MEMORY, "overrides", "slo", "minReplicas")

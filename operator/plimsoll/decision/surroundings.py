@@ -16,6 +16,7 @@ from plimsoll.domain.engines.failures import (
     rejection_words,
     tries_again_at,
 )
+from plimsoll.domain.requests.routing import RouterView
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import Obstacle, chief_obstacle, may_go_elsewhere, obstacle_words
@@ -44,6 +45,7 @@ class Surroundings:
 
     ``complaints`` name objects that carry its labels but do not belong to it, and say why each is ignored.
     ``rejections`` are the pods by pool that kubelets have rejected. ``jobs`` are the Jobs that copy weights, by name.
+    ``router`` is the router as it runs, and ``of_router`` are the objects that it has, whether they are wanted or not.
     """
 
     pods: Mapping[str, tuple[PodFacts, ...]]
@@ -51,6 +53,8 @@ class Surroundings:
     complaints: tuple[str, ...] = ()
     rejections: Mapping[str, tuple[PodRejection, ...]] = field(default_factory=dict)
     jobs: Mapping[str, Body] = field(default_factory=dict)
+    router: RouterView = field(default_factory=RouterView)
+    of_router: tuple[Body, ...] = ()
 
     def rejecting(self, pool: str, replicas: int, now: float, avoids: Collection[str] = ()) -> tuple[PodRejection, ...]:
         """Return the rejections of a pool's pods within the last hour, if the next pod probably is rejected, too.

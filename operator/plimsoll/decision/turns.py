@@ -333,7 +333,7 @@ def take_turn(
         given_up=" ".join(filter(None, (given_up, no_room))),
         decided=decided,
         figures=live_figures(situation, decided, turn.standing.target_replicas),
-        hints=(*hints_of(spec.rebalancing, reading, policy, contested=contested), *_room_hints(turn.standing)),
+        hints=(*hints_of(reading, policy, contested=contested), *_room_hints(turn.standing)),
     )
 
 
@@ -583,7 +583,9 @@ def policy_of(
         reversals_per_hour=given.reversals_per_hour,
         asks_before_moves=given.moves is MovesMode.RECOMMEND,
         idle_seconds=(given.idle_seconds or IDLE_SECONDS) if may_sleep(given) else None,
-        wakes=may_sleep(given) and given.gateway is not None and given.wake is not WakeSignal.MANUAL,
+        wakes=may_sleep(given)
+        and (given.gateway is not None or spec.routing.has_router)
+        and given.wake is not WakeSignal.MANUAL,
         scales=scales,
         contested=contested,
         additions_per_hour=None if given.limits is None else given.limits.additions_per_hour,
@@ -597,10 +599,10 @@ def may_sleep(given: RebalancingSpec) -> bool:
     return is_ours and given.min_replicas == 0
 
 
-def hints_of(given: RebalancingSpec, reading: Reading, policy: RebalancePolicy, *, contested: bool) -> tuple[str, ...]:
+def hints_of(reading: Reading, policy: RebalancePolicy, *, contested: bool) -> tuple[str, ...]:
     """Return hints for people: the minimum of a schedule, and the things that are not as the spec expects them."""
     hints, queue = [], reading.gateway
-    if given.gateway and queue and not queue.is_known and reading.state is SignalState.FRESH:
+    if queue is not None and not queue.is_known and reading.state is SignalState.FRESH:
         hints.append(f"Requests that wait at the gateway are not counted: {queue.error}")
     if reading.season_error:
         hints.append(f"Nothing is expected from the days before: {reading.season_error}.")

@@ -97,6 +97,13 @@ class LiveTrouble(StrEnum):
     TOO_SLOW = "TooSlow"
 
 
+class RoutingTrouble(StrEnum):
+    """Why requests do not go through the router that was asked for: the reason of ``Troubled``, too."""
+
+    GATEWAY_MISSING = "GatewayMissing"
+    ROUTER_NOT_READY = "RouterNotReady"
+
+
 class EventReason(StrEnum):
     """The reason of an event."""
 

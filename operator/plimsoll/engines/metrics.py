@@ -53,6 +53,7 @@ class EngineMetrics:
         queue_seconds: histogram, times that requests spent in the queue.
         prefix_queried: counter, prompt tokens that were looked up in the prefix cache.
         prefix_hit: counter, prompt tokens that were found there.
+        adapters: gauge, whose labels name the LoRA adapters that are loaded and waited for.
         waiting_reasons: the part of ``waiting`` for each reason; None where the engine does not say.
     """
 
@@ -77,6 +78,7 @@ class EngineMetrics:
     queue_seconds: str = ""
     prefix_queried: str = ""
     prefix_hit: str = ""
+    adapters: str = ""
     waiting_reasons: WaitingReasons | None = None
 
     @property

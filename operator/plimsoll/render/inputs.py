@@ -45,7 +45,7 @@ def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
     engine = None if options.engine == DEFAULT_ENGINE else options.engine
     inputs = {
         "options": {
-            **{name: value for name, value in _values_of(options).items() if name not in ("uid", "key")},
+            **{name: value for name, value in _values_of(options).items() if name not in ("uid", "key", "routing")},
             "architectures": _architectures(options),
             "images": _images(options),
             "engine": engine,

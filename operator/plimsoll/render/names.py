@@ -16,6 +16,9 @@ POOL_LABEL = f"{GROUP}/pool"
 WEIGHTS_LABEL = f"{GROUP}/weights"
 """On pods that copy weights: the name of their InferenceDeployment. No Service selects them."""
 
+ROUTER_LABEL = f"{GROUP}/router"
+"""On the pods of a router: the name of their InferenceDeployment. Its own Service selects them."""
+
 POOL_ANNOTATION = f"{GROUP}/pool-record"
 """The pool as JSON on its Deployment: if a status is lost, the placement is read from the running Deployments."""
 
@@ -29,6 +32,16 @@ CAPACITY_WORDS = {CapacityType.ON_DEMAND: "OnDemand", CapacityType.SPOT: "Spot"}
 def workload_name(name: str, pool: str) -> str:
     """The name of one pool's Deployment."""
     return f"{name}-{pool}"
+
+
+def router_name(name: str) -> str:
+    """The name of a deployment's router: its Deployment, its rights, its policy and its budget."""
+    return f"{name}-router"
+
+
+def engines_name(name: str) -> str:
+    """The name of the headless Service of the ready replicas behind a router."""
+    return f"{name}-engines"
 
 
 def service_url(name: str, namespace: str) -> str:

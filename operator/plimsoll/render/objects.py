@@ -13,6 +13,7 @@ from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
     HASH_ANNOTATION,
     POOL_ANNOTATION,
+    ROUTER_LABEL,
     deployment_labels,
     metadata,
     node_terms,
@@ -27,15 +28,16 @@ PROGRESS_SLACK_SECONDS = 600
 
 
 def service(options: WorkloadOptions) -> Manifest:
-    """The Service: one address for all replicas, on any GPU type."""
+    """The Service: one address for all replicas, on any GPU type, or for the router that chooses one of them."""
     name = options.key.name
-    return _stamped(
+    label = DEPLOYMENT_LABEL if options.routing is None else ROUTER_LABEL
+    return stamped(
         {
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": metadata(options, name, deployment_labels(name)),
             "spec": {
-                "selector": {DEPLOYMENT_LABEL: name},
+                "selector": {label: name},
                 "ports": [{"name": "http", "port": ENGINE_PORT, "targetPort": "http", "protocol": "TCP"}],
             },
         }
@@ -49,7 +51,7 @@ def disruption_budget(options: WorkloadOptions, keeps: int | None = None) -> Man
     """
     name = options.key.name
     allowed = {"maxUnavailable": 1} if keeps is None else {"minAvailable": keeps}
-    return _stamped(
+    return stamped(
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
@@ -69,7 +71,7 @@ def deployment(options: WorkloadOptions, pool: PlannedPool, choice: Option) -> M
     shown = {**options.queue, **labels} if options.queue else labels
     head = metadata(options, workload_name(options.key.name, pool.name), shown)
     surge = {"maxSurge": 1, "maxUnavailable": 0} if pool.surge else {"maxSurge": 0, "maxUnavailable": 1}
-    return _stamped(
+    return stamped(
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -101,7 +103,8 @@ def digest(manifest: Manifest) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _stamped(manifest: Manifest) -> Manifest:
+def stamped(manifest: Manifest) -> Manifest:
+    """The manifest with its digest as an annotation."""
     head = manifest["metadata"]
     annotations = {**head.get("annotations", {}), HASH_ANNOTATION: digest(manifest)}
     return {**manifest, "metadata": {**head, "annotations": annotations}}

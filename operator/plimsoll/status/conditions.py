@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from plimsoll.domain.public_words import NODE_LACKS, LiveTrouble, PublicWord, Reason
+from plimsoll.domain.public_words import NODE_LACKS, LiveTrouble, PublicWord, Reason, RoutingTrouble
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
 from plimsoll.domain.requests.weights import WeightsState
@@ -29,6 +29,7 @@ from plimsoll.placement.explain import (
     remedy_sentence,
 )
 from plimsoll.status.report import PoolView, Report
+from plimsoll.status.routing_words import routing_sentence
 from plimsoll.status.weights_words import weights_sentence
 from plimsoll.status.what_helps import why_and_help
 
@@ -433,9 +434,14 @@ def _at_rest(report: Report) -> StatedCondition:
 
 def _troubled(report: Report) -> StatedCondition | None:
     """The verdict about what serves and does so worse than asked, as the live loop diagnosed it; None: it does not."""
-    live = report.rebalancing
-    if live is None or live.trouble is None or not any(view.ready for view in report.pools):
+    live, routing = report.rebalancing, report.routing
+    if not any(view.ready for view in report.pools):
         return None
+    if live is None or live.trouble is None:
+        missed = "" if routing is None else routing_sentence(routing)
+        lacks = routing is not None and bool(routing.router.lacks)
+        reason = RoutingTrouble.GATEWAY_MISSING if lacks else RoutingTrouble.ROUTER_NOT_READY
+        return StatedCondition("True", reason, missed) if missed else None
     return StatedCondition("True", live.trouble, f"{_TROUBLE_WORDS[live.trouble]} {live.message}")
 
 

@@ -9,6 +9,7 @@ from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import LiveTrouble, PublicWord
+from plimsoll.domain.requests.routing import RouterView, RoutingMode
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.domain.requests.weights import WeightsView
 from plimsoll.placement.demands.clocks import MoveClock, RetuneClock
@@ -101,6 +102,14 @@ class RebalancingReport:
 
 
 @dataclass(frozen=True, slots=True)
+class RoutingReport:
+    """The router of a deployment: its mode, and how it runs."""
+
+    mode: RoutingMode
+    router: RouterView
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The data of one status: a ``decision``, or the ``problem`` that prevents one.
 
@@ -136,6 +145,7 @@ class Report:
     observations: tuple[Seen, ...] = ()
     rebalancing: RebalancingReport | None = None
     rebalancing_off: bool = False
+    routing: RoutingReport | None = None
     spec_digest: str = ""
     size_digest: str | None = None
     refused: str = ""

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
-from plimsoll.domain.public_words import LiveTrouble
+from plimsoll.domain.public_words import LiveTrouble, RoutingTrouble
 from plimsoll.domain.units import to_rfc3339
 
 
@@ -66,6 +66,7 @@ class State(StrEnum):
     REPLICA_STUCK = "stuck replica"
     UNEVEN = "uneven load"
     CACHE_TOO_SMALL = "cache too small"
+    NOT_ROUTED = "not routed"
     WEIGHTS_ARRIVE = "weights arrive"
     WEIGHTS_FAILED = "weights failed"
     STARTING = "starting"
@@ -292,6 +293,8 @@ _TROUBLES: Mapping[str, State] = MappingProxyType(
         LiveTrouble.IMBALANCED: State.UNEVEN,
         LiveTrouble.PROMISE_MISSED: State.PROMISE_MISSED,
         LiveTrouble.TOO_SLOW: State.PROMISE_MISSED,
+        RoutingTrouble.GATEWAY_MISSING: State.NOT_ROUTED,
+        RoutingTrouble.ROUTER_NOT_READY: State.NOT_ROUTED,
     }
 )
 """By the reason of ``Troubled``."""

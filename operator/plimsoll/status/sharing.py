@@ -14,6 +14,7 @@ Digest = Callable[[object], str]
 _FIELDS = frozenset(field.alias or name for name, field in InferenceDeploymentStatus.model_fields.items()) - {
     "selector",
     "url",
+    "routing",
     "weights",
     "acknowledged",
 }

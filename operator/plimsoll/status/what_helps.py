@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.public_words import ConditionReason as Why
-from plimsoll.domain.public_words import LiveTrouble, PublicWord
+from plimsoll.domain.public_words import LiveTrouble, PublicWord, RoutingTrouble
 
 _LARGER = "force a larger tensor-parallel degree with spec.overrides, and report the error of the estimate"
 _MORE_REPLICAS = "approve the change that is proposed, or raise spec.replicas"
@@ -109,6 +109,10 @@ WHAT_HELPS: Mapping[PublicWord | str, str] = MappingProxyType(
         "and restart the pod",
         LiveTrouble.IMBALANCED: "look at the router or the gateway, which sends too much to one of them",
         LiveTrouble.PROMISE_MISSED: "relax spec.slo, or allow faster GPUs in spec.gpu",
+        RoutingTrouble.GATEWAY_MISSING: "install the CRDs of the Gateway API Inference Extension 1.5.0 (kubectl apply "
+        "-f https://github.com/kubernetes-sigs/gateway-api-inference-extension/releases/download/v1.5.0/manifests.yaml)"
+        ", set the chart's value routing to true, or set spec.routing.mode to Service",
+        RoutingTrouble.ROUTER_NOT_READY: "look at the pods of the Deployment with the suffix -router",
         LiveTrouble.TOO_SLOW: "approve the move that is proposed, allow faster GPUs in spec.gpu, or relax spec.slo",
     }
 )

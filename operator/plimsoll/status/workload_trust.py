@@ -16,6 +16,7 @@ from plimsoll.render.names import (
     MANAGED_BY,
     POOL_ANNOTATION,
     POOL_LABEL,
+    router_name,
     workload_name,
 )
 from plimsoll.status.places import drain_doubt, place_doubt, split_doubt, target_from
@@ -28,7 +29,7 @@ def is_adoptable(body: Body, name: str) -> bool:
     """Whether we made an object without a controller for an InferenceDeployment of that name.
 
     ``kubectl delete --cascade=orphan`` leaves these objects, or someone removed its owner reference. A Deployment must
-    have a valid pool record; a Service or a PodDisruptionBudget needs none.
+    have a valid pool record, unless it is that of the router; a Service or a PodDisruptionBudget needs none.
     """
     head = body.get("metadata") or {}
     labels, annotations = head.get("labels") or {}, head.get("annotations") or {}
@@ -36,7 +37,7 @@ def is_adoptable(body: Body, name: str) -> bool:
         return False
     if labels.get(MANAGED_BY) != FIELD_MANAGER or labels.get(DEPLOYMENT_LABEL) != name:
         return False
-    return body.get("kind") != _DEPLOYMENT or not record_doubt(body, name)
+    return body.get("kind") != _DEPLOYMENT or head.get("name") == router_name(name) or not record_doubt(body, name)
 
 
 def workload_doubt(body: Body, owner: Body) -> str:

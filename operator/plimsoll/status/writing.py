@@ -33,6 +33,7 @@ from plimsoll.status.places import FAILED_MOVE, MOVE, POOL, REHOMING, RETUNE, TO
 from plimsoll.status.reading import Record, shown_parts
 from plimsoll.status.rejected import rejected
 from plimsoll.status.report import Report
+from plimsoll.status.routing_words import routing_fields
 from plimsoll.status.weights_words import weights_fields
 
 MAX_REJECTIONS = 40
@@ -104,6 +105,7 @@ def decided_fields(report: Report, earlier: Mapping[str, Since], now: str) -> Fi
 def _decided(report: Report, decision: Decision) -> Fields:
     choice, request, move, retune = decision.choice, decision.request, report.move, report.retune
     found: Fields = {
+        "routing": None if report.routing is None else routing_fields(report.routing),
         "url": service_url(report.name, report.namespace) if decision.pools else None,
         "pools": [_pool(report, pool) for pool in decision.pools],
         "too_small": [TOO_SMALL.fields(each, spec=report.spec_digest) for each in report.too_small],

@@ -161,7 +161,7 @@ class PodScrape:
         known = self._known.setdefault(target, _Known())
         known.asked = clock
         if clock >= known.due and not known.running:
-            if not _is_usable(target.address):
+            if not is_usable_address(target.address):
                 known.error, known.due = "it has no IP address", clock
             else:
                 known.running = True
@@ -171,7 +171,13 @@ class PodScrape:
     def _scrape(self, target: _Target, metrics: EngineMetrics, buckets: bool) -> None:  # noqa: FBT001 - for a thread
         signals, error, began, worked = None, "", time.monotonic(), time.thread_time()
         try:
-            signals = scraped(target.pod, self._url(target, metrics), metrics, self.timeout_seconds, buckets=buckets)
+            signals = scraped(
+                target.pod,
+                url_of(target.address, self.port, metrics.path),
+                metrics,
+                self.timeout_seconds,
+                buckets=buckets,
+            )
         except SourceUnavailable as failure:
             error = str(failure)
         except Exception as failure:  # noqa: BLE001 - whatever a page leads to, it costs this page only
@@ -191,11 +197,6 @@ class PodScrape:
             pause *= (1 + crc32(repr(target).encode()) % PARTS) / PARTS
         pause = max(pause, REST * cost.cpu_seconds)
         known.due = time.monotonic() - cost.seconds + pause - min(EARLY_SECONDS, pause / 10)
-
-    def _url(self, target: _Target, metrics: EngineMetrics) -> str:
-        address = ip_address(target.address)
-        host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
-        return f"http://{host}:{self.port}{metrics.path}"
 
     def _sweep(self, clock: float) -> None:
         """Forget pods that nobody asks for any more."""
@@ -231,7 +232,14 @@ def scraped(pod: str, url: str, metrics: EngineMetrics, timeout_seconds: float, 
     return found
 
 
-def _is_usable(address: str) -> bool:
+def url_of(address: str, port: int, path: str) -> str:
+    """Return the URL of a page that a pod serves. Raises ValueError: it is no IP address."""
+    read = ip_address(address)
+    host = f"[{read}]" if isinstance(read, IPv6Address) else str(read)
+    return f"http://{host}:{port}{path}"
+
+
+def is_usable_address(address: str) -> bool:
     """Whether an address can be a pod's. A link-local one may be the cloud's metadata server, which is no pod."""
     try:
         read = ip_address(address)

@@ -62,6 +62,7 @@ from plimsoll.domain.errors import InvalidInput, shortened
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import WIDE
+from plimsoll.domain.requests.routing import RouterImages, Routing
 from plimsoll.domain.requests.serving import (
     NO_CHOICES,
     ClusterDefaults,
@@ -551,6 +552,12 @@ def to_workload_options(
         queue=resource.metadata.labels,
         weights=weights,
     )
+
+
+def routing_of(spec: InferenceDeploymentSpec, images: RouterImages) -> Routing | None:
+    """Return the router of a deployment; None if its Service leads to the replicas."""
+    given = spec.routing
+    return Routing(given.mode, given.replicas, images=images) if given.has_router else None
 
 
 def weights_of(spec: InferenceDeploymentSpec) -> Weights | None:

@@ -44,6 +44,7 @@ from plimsoll.api.v1alpha1.options import (
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.values import LONGEST_QUANTITY, DataKey, DnsSubdomain, FreeForm
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
+from plimsoll.domain.requests.routing import RoutingMode
 from plimsoll.engines.base import Engine
 from plimsoll.engines.flags import every_spelling
 from plimsoll.engines.registry import ENGINES, engine_of
@@ -517,6 +518,27 @@ class GatewaySpec(ApiModel):
     )
 
 
+class RoutingSpec(ApiModel):
+    """Who chooses the replica of a request."""
+
+    mode: RoutingMode = Field(
+        default=RoutingMode.SERVICE,
+        description="Service: connections go to any ready replica. Standalone: an endpoint picker next to an Envoy, "
+        "behind the Service of the same name, sends a request to the replica that knows its prefix or has the shortest "
+        "queue, and holds it while no replica runs.",
+    )
+    replicas: Annotated[int, Field(ge=1, le=8)] = Field(
+        default=1,
+        description="Pods of the router. Each knows the prefixes of its own requests alone, so two find fewer of them "
+        "in the engines' caches than one.",
+    )
+
+    @property
+    def has_router(self) -> bool:
+        """Whether pods of our own choose the replica."""
+        return self.mode is not RoutingMode.SERVICE
+
+
 class RebalancingLimitsSpec(ApiModel):
     """Bounds of what the live loop adds and spends."""
 
@@ -559,15 +581,6 @@ class RebalancingSpec(ApiModel):
         rule(
             "self.minReplicas > 0 || self.mode == 'Auto'",
             "rebalancing.minReplicas 0 needs rebalancing.mode Auto: set the mode, or write 1 or more",
-        ),
-        rule(
-            "self.minReplicas > 0 || has(self.gateway) || (has(self.wake) && self.wake == 'Manual')",
-            "rebalancing.minReplicas 0 needs a signal that starts a replica again: name rebalancing.gateway, or set "
-            "rebalancing.wake to Manual and scale the deployment yourself",
-        ),
-        rule(
-            "!has(self.wake) || self.wake != 'Gateway' || has(self.gateway)",
-            "rebalancing.wake Gateway needs rebalancing.gateway: name it, or set rebalancing.wake to Manual",
         ),
         rule(
             "!has(self.scale) || self.scale != 'External' || self.minReplicas > 0",
@@ -688,6 +701,26 @@ class InferenceDeploymentSpec(ApiModel):
             "concurrency instead",
         ),
         rule(
+            "!has(self.rebalancing) || self.rebalancing.minReplicas > 0 || has(self.rebalancing.gateway) || "
+            "(has(self.routing) && self.routing.mode != 'Service') || "
+            "(has(self.rebalancing.wake) && self.rebalancing.wake == 'Manual')",
+            "rebalancing.minReplicas 0 needs a signal that starts a replica again, and with routing.mode Service "
+            "nobody answers at zero: set routing.mode to Standalone, name rebalancing.gateway, or set rebalancing.wake "
+            "to Manual and scale the deployment yourself",
+        ),
+        rule(
+            "!has(self.rebalancing) || !has(self.rebalancing.wake) || self.rebalancing.wake != 'Gateway' || "
+            "has(self.rebalancing.gateway) || (has(self.routing) && self.routing.mode != 'Service')",
+            "rebalancing.wake Gateway needs a gateway that holds requests: set routing.mode to Standalone, name "
+            "rebalancing.gateway, or set rebalancing.wake to Manual",
+        ),
+        rule(
+            "!has(self.routing) || self.routing.mode == 'Service' || !has(self.rebalancing) || "
+            "!has(self.rebalancing.gateway)",
+            "rebalancing.gateway names the gateway of somebody else, and routing.mode has a router of its own: remove "
+            "one of them",
+        ),
+        rule(
             "!has(self.totalConcurrency) || !has(self.rebalancing) || !has(self.rebalancing.scale) || "
             "self.rebalancing.scale != 'External'",
             "totalConcurrency lets the planner choose the number of replicas, so rebalancing.scale must not be "
@@ -695,6 +728,7 @@ class InferenceDeploymentSpec(ApiModel):
         ),
     )
     model: ModelSpec = Field(description="The model to serve.")
+    routing: RoutingSpec = Field(default_factory=RoutingSpec, description="Who chooses the replica of a request.")
     precision: PrecisionChoice = Field(
         default=PrecisionChoice.AUTO, description="Weight precision. auto: the checkpoint's own."
     )

@@ -622,6 +622,17 @@ class WeightsStatus(StatusModel):
     retry_at: Time | None = optional("When a download that failed is tried again. It goes on with what is there.")
 
 
+class RoutingStatus(StatusModel):
+    """The router of ``spec.routing``."""
+
+    mode: str = Field(description="Mode of the router.")
+    state: Annotated[str, Field(pattern=r"^(Starting|Ready|NotReady|Missing)$")] = Field(
+        description="Ready: requests go through the router. In all other states they go to any ready replica."
+    )
+    ready_replicas: int = Field(description="Pods of the router that take requests.")
+    message: str | None = optional("Why requests do not go through the router.", max_length=1024)
+
+
 class InferenceDeploymentStatus(StatusModel):
     """The operator's decision with its reasons, and what runs.
 
@@ -638,6 +649,7 @@ class InferenceDeploymentStatus(StatusModel):
     ready_replicas: int | None = optional("Pods that serve.")
     replicas_summary: str | None = optional("Ready and desired replicas, for the printer column.")
     selector: str | None = optional("Label selector of the pods, for the scale subresource.")
+    routing: RoutingStatus | None = optional("Router of the deployment, if spec.routing asks for one.")
     url: str | None = optional("Base URL of the OpenAI API, inside the cluster.")
     model: ModelStatus | None = optional("Facts of the model.")
     estimate: EstimateStatus | None = optional("VRAM of one GPU of one replica, term by term.")

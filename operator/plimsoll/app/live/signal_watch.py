@@ -18,6 +18,7 @@ from plimsoll.adapters.garbage import collecting_later
 from plimsoll.adapters.prometheus.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus.readings import Asked, PastReader, QueueReader, SignalReader
+from plimsoll.adapters.prometheus.router_scrape import RouterScrape
 from plimsoll.app.live.gpu_watch import GpuWatch
 from plimsoll.app.live.quiet_watch import QuietWatch
 from plimsoll.app.live.sample_memory import (
@@ -151,6 +152,7 @@ class LiveSignals:
     gpus: GpuWatch = field(default_factory=GpuWatch)
     seasons: SeasonWatch = field(default_factory=SeasonWatch)
     quiets: QuietWatch = field(default_factory=QuietWatch)
+    routers: RouterScrape = field(default_factory=RouterScrape)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "signals"))
     days_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "days-before"))
     _paces: dict[ObjectKey, _Pace] = field(default_factory=dict)
@@ -160,7 +162,10 @@ class LiveSignals:
         """The latest reading; UNAVAILABLE if no Prometheus is configured. None: nothing has been read yet."""
         if self.reader is None:
             return Reading(state=SignalState.UNAVAILABLE, error="No Prometheus is configured")
-        return self.readings.get(key)
+        known, what = self.readings.get(key), self.wanted.get(key)
+        if known is None or what is None or what.router is None:
+            return known
+        return replace(known, gateway=self.routers.queue(key, time.time()))
 
     def late_seconds(self) -> float:
         """Return how long the load of some object has been due to be read: the longest of those that answer.
@@ -190,6 +195,9 @@ class LiveSignals:
             while True:  # in separate threads: a hanging server blocks no other work
                 started = time.monotonic()
                 self._forget()
+                routers = {key: what.router for key, what in self.wanted.items() if what.router is not None}
+                if self.routers.begin(routers):
+                    self.on_change()
                 busy = {key for keys in rounds.values() for key in keys}
                 for group in self._groups(reader, busy, started):
                     task = tasks.create_task(self._read(reader, group, turns))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from plimsoll.adapters.prometheus.router_scrape import RouterPods
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.decision.deployment import Deployment
@@ -29,7 +30,8 @@ class WantedSamples:
     """The pods and the window to read for one object, and the names of its engine's metrics.
 
     ``addresses`` holds the IP addresses of the pods that have one, by name. ``inference_pool`` is the one whose gateway
-    holds requests; empty if the spec names none. ``days`` are the days before that matter; None: none do.
+    holds requests; empty if the spec names none. ``router`` are the pods of its own router; None: it has none.
+    ``days`` are the days before that matter; None: none do.
     ``idle_seconds`` is the time without requests that matters; None: none does. ``buckets``: a percentile is promised.
     """
 
@@ -38,6 +40,7 @@ class WantedSamples:
     metrics: EngineMetrics = engine_of().metrics
     addresses: Mapping[str, str] = field(default_factory=dict)
     inference_pool: str = ""
+    router: RouterPods | None = None
     days: DaysWanted | None = None
     idle_seconds: float | None = None
     buckets: bool = False
@@ -62,6 +65,7 @@ def wanted_signals(deployment: Deployment) -> WantedSamples:
         engine_of(spec.engine.engine_name).metrics,
         addresses,
         inference_pool=deployment.inference_pool,
+        router=RouterPods(deployment.placed.around.router.pods, not pods) if deployment.is_routed else None,
         days=None if is_off else _days_wanted(deployment, spec.rebalancing.cooldown_seconds),
         idle_seconds=policy_of(spec).idle_seconds,
         buckets=not is_off and spec.slo is not None and spec.slo.percentile is not None,

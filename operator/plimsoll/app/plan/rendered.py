@@ -103,7 +103,7 @@ class _Made:
     resource: InferenceDeployment | None
     pools: tuple[PlannedPool, ...] | None
     platforms: ImagePlatforms | None
-    more: tuple[Replacements, Replacements, tuple[str, ...], bool]
+    more: tuple[Replacements, Replacements, tuple[str, ...], bool, tuple[bool, str]]
     manifests: tuple[Manifest, ...]
 
 
@@ -183,12 +183,20 @@ class Rendered:
         platforms = None if decision is None else decision.request.platforms
         weights = outcome.deployment.asked.weights
         awaits = weights is not None and not weights.is_ready
-        more = outcome.deployment.placed.held_back, outcome.besides.replacing, outcome.besides.leaving, awaits
+        placed = outcome.deployment.placed
+        routed = bool(placed.around.router.ready), placed.around.router.lacks
+        more = placed.held_back, outcome.besides.replacing, outcome.besides.leaving, awaits, routed
         known = self._made.get(outcome.uid)
         same = known is not None and known.resource is resource and known.more == more
         if known is None or not same or (known.pools, known.platforms) != (pools, platforms):
-            tool, annotated = self._settings.copy_tool, self._settings.scrape_annotations
-            manifests = manifests_of(outcome, self._settings.images, tool=tool, scrape_annotations=annotated)
+            settings = self._settings
+            manifests = manifests_of(
+                outcome,
+                settings.images,
+                tool=settings.copy_tool,
+                routers=settings.router_images,
+                scrape_annotations=settings.scrape_annotations,
+            )
             known = _Made(resource, pools, platforms, more, tuple(map(shared, manifests)))
         return self._made.put(outcome.uid, known).manifests
 

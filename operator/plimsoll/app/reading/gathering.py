@@ -6,15 +6,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.adapters.cluster.kinds import JOBS
+from plimsoll.adapters.cluster.client import (
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    INFERENCE_DEPLOYMENTS,
+    PODS,
+    SERVICES,
+)
+from plimsoll.adapters.cluster.kinds import JOBS, OF_ROUTERS
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.engines.failures import MOST_REMEMBERED, PodRejection
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.routing import RouterView
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
-from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
+from plimsoll.render.names import (
+    DEPLOYMENT_LABEL,
+    POOL_LABEL,
+    ROUTER_LABEL,
+    engines_name,
+    router_name,
+    workload_name,
+)
 from plimsoll.status.workload_trust import controller_of, is_of_namesake, workload_doubt
 
 MOST_COMPLAINTS = 20
@@ -34,6 +48,8 @@ class _Gathering:
     complaints: list[str]
     rejections: dict[str, list[PodRejection]] = field(default_factory=dict)
     jobs: dict[str, Body] = field(default_factory=dict)
+    of_router: list[Body] = field(default_factory=list)
+    router_pods: list[PodFacts] = field(default_factory=list)
 
     def complain(self, complaint: str) -> None:
         if len(self.complaints) < MOST_COMPLAINTS:
@@ -52,10 +68,13 @@ def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey
             key, pool = _labelled_owner(body)
             if key in found:
                 _guarded(kind.kind, body, found[key], partial(gather, body, pool))
+            elif key is None:
+                _gather_of_router(body, found, read)
     for body in store.all(JOBS):
-        owner = found.get(ObjectKey(key_of(body).namespace, str(_labels(body).get(DEPLOYMENT_LABEL))))
-        if owner is not None and (controller_of(body) or {}).get("uid") == uid_of(owner.owner):
+        owner = _owner_of(body, found)
+        if owner is not None:
             owner.jobs[key_of(body).name] = body
+    lacks = _gather_routers(store, found)
     return {
         key: Surroundings(
             {pool: tuple(pods) for pool, pods in each.pods.items()},
@@ -63,9 +82,66 @@ def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey
             tuple(each.complaints),
             {pool: tuple(sorted(rejected)[-MOST_REMEMBERED:]) for pool, rejected in each.rejections.items()},
             each.jobs,
+            _router(each, lacks),
+            tuple(each.of_router),
         )
         for key, each in found.items()
     }
+
+
+def _owner_of(body: Body, found: Mapping[ObjectKey, _Gathering]) -> _Gathering | None:
+    """Return what is gathered of the InferenceDeployment that controls an object; None if none does."""
+    owner = found.get(ObjectKey(key_of(body).namespace, str(_labels(body).get(DEPLOYMENT_LABEL))))
+    is_its = owner is not None and (controller_of(body) or {}).get("uid") == uid_of(owner.owner)
+    return owner if is_its else None
+
+
+def _gather_of_router(body: Body, found: Mapping[ObjectKey, _Gathering], read: ReadPod) -> None:
+    """Add a Deployment or a pod of a router. Anybody can write labels, so a pod must be of our Deployment."""
+    head, labels = body["metadata"], _labels(body)
+    if ROUTER_LABEL in labels:
+        into = found.get(ObjectKey(head["namespace"], labels[ROUTER_LABEL]))
+        if into is not None and _was_made_by(body, router_name(labels[ROUTER_LABEL])):
+            _guarded("Pod", body, into, lambda into: _add_router_pod(read(body), into))
+    elif labels.get(DEPLOYMENT_LABEL) and head["name"] == router_name(labels[DEPLOYMENT_LABEL]):
+        into = _owner_of(body, found)
+        if into is not None:
+            into.of_router.append(body)
+
+
+def _add_router_pod(facts: PodFacts, into: _Gathering) -> None:
+    if not facts.ended and not facts.terminating:
+        into.router_pods.append(facts)
+
+
+def _gather_routers(store: Picture, found: Mapping[ObjectKey, _Gathering]) -> str:
+    """Add the further objects of routers. Return the kind that cannot be read; empty if all can.
+
+    Services and budgets are looked up by name for those that have a router, because all deployments have some.
+    """
+    for body in (body for kind in OF_ROUTERS if kind in store.read for body in store.all(kind)):
+        into = _owner_of(body, found)
+        if into is not None:
+            into.of_router.append(body)
+    for key, each in found.items():
+        if each.of_router:
+            names = ((SERVICES, engines_name(key.name)), (DISRUPTION_BUDGETS, router_name(key.name)))
+            others = [store.get(kind, ObjectKey(key.namespace, name)) for kind, name in names]
+            each.of_router += [body for body in others if body is not None and _owner_of(body, found) is each]
+    return next((kind.plural for kind in OF_ROUTERS if kind not in store.read), "")
+
+
+def _router(each: _Gathering, lacks: str) -> RouterView:
+    """Return the router as it runs. Its Deployment says whether a pod should take requests by now.
+
+    Source: the conditions of a Deployment, ``pkg/controller/deployment/progress.go`` of Kubernetes.
+    """
+    pods = each.router_pods
+    ready = sum(1 for pod in pods if pod.ready)
+    statuses = (body.get("status") or {} for body in each.of_router if body.get("kind") == DEPLOYMENTS.kind)
+    progress = (part for status in statuses for part in status.get("conditions") or () if part["type"] == "Progressing")
+    has_come = any(part["status"] == "False" or part.get("reason") == "NewReplicaSetAvailable" for part in progress)
+    return RouterView(lacks, {pod.name: pod.address for pod in pods}, ready, is_down=has_come and not ready)
 
 
 def _guarded(kind: str, body: Body, into: _Gathering, gather: Callable[[_Gathering], None]) -> None:

@@ -7,13 +7,20 @@ dropped, so that no more is kept than the picture holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
-from plimsoll.adapters.cluster.kinds import JOBS, LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import (
+    JOBS,
+    LIMIT_RANGES,
+    OF_ROUTERS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    ObjectKind,
+)
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.reading.gathering import surroundings_of
 from plimsoll.app.watch.store import Body, Picture, uid_of
@@ -70,7 +77,7 @@ class ReadingMemo:
     _priced: tuple[OwnPrices, tuple[GpuType, ...]] | None = None
     _nodes: Kept[tuple[Body, object, Parts]] = field(default_factory=Kept)
     _held: Kept[tuple[GpuNode, NodeUse, GpuNode]] = field(default_factory=Kept)
-    _around: tuple[tuple[int, ...], dict[ObjectKey, Surroundings]] | None = None
+    _around: tuple[Mapping[ObjectKind, int], dict[ObjectKey, Surroundings]] | None = None
     _limit_ranges: tuple[int, LimitRanges] | None = None
     _holders: tuple[int, Holders] | None = None
     _pods: Kept[tuple[Body, PodFacts]] = field(default_factory=Kept)
@@ -136,11 +143,12 @@ class ReadingMemo:
         return self._holders[1]
 
     def surroundings(self, picture: Picture, now: float) -> dict[ObjectKey, Surroundings]:
-        """The pods and workloads of every object. They are read again if any of the four kinds has changed.
+        """The pods and workloads of every object. They are read again if any of these kinds has changed.
 
         ``now`` is in POSIX seconds.
         """
-        versions = tuple(picture.versions[kind] for kind in (INFERENCE_DEPLOYMENTS, DEPLOYMENTS, PODS, JOBS))
+        kinds = (INFERENCE_DEPLOYMENTS, DEPLOYMENTS, PODS, JOBS, *picture.read.intersection(OF_ROUTERS))
+        versions = {kind: picture.versions[kind] for kind in kinds}
         if self._around is None or self._around[0] != versions:
             self._pods.begin()
             self._around = versions, surroundings_of(picture, partial(self.pod, now=now))

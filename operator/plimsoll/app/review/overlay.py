@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, ObjectKind
@@ -106,4 +107,4 @@ def on_other_nodes(picture: Picture, changes: Iterable[WhatIf], fleet: Fleet, ty
 def _with_page(picture: Picture, kind: ObjectKind, objects: Mapping[ObjectKey, Body]) -> Picture:
     """The picture with other objects of one kind. Its version differs, so that nothing that was read is used again."""
     versions = {**picture.versions, kind: picture.versions[kind] + 1}
-    return Picture({**picture.pages, kind: ObjectPage(objects)}, versions)
+    return replace(picture, pages={**picture.pages, kind: ObjectPage(objects)}, versions=versions)

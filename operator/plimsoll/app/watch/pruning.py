@@ -29,6 +29,7 @@ from plimsoll.render.names import (
     MANAGED_BY,
     POOL_ANNOTATION,
     POOL_LABEL,
+    ROUTER_LABEL,
 )
 from plimsoll.status.reading import RECORD, read
 
@@ -43,7 +44,7 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 _HEAD = (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp")
 _REFERENCE = ("kind", "name", "uid", "controller")
 _OWN_LABELS = (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)
-_OWN_POD_LABELS = (*_OWN_LABELS, QUEUE_LABEL)
+_OWN_POD_LABELS = (*_OWN_LABELS, QUEUE_LABEL, ROUTER_LABEL)
 _OWN_ANNOTATIONS = (HASH_ANNOTATION, POOL_ANNOTATION, INPUTS_ANNOTATION, RENDERING_ANNOTATION)
 
 LONGEST_ANNOTATION = 4096
@@ -169,7 +170,7 @@ def pod(body: Body) -> Body | None:
     Of a pod that is ours the state is kept, too; of another pod, what it takes from its node.
     """
     labels = body["metadata"].get("labels") or {}
-    ours = DEPLOYMENT_LABEL in labels
+    ours = DEPLOYMENT_LABEL in labels or ROUTER_LABEL in labels
     if not ours and not holds_gpus(body):
         return _plain(body)
     if not ours and not is_bound(body):

@@ -75,10 +75,12 @@ class Picture:
     """The objects at one moment, for a thread that must not see them change. Bodies are never changed in place.
 
     ``versions`` count the changes of each kind: two pictures with the same count hold the same objects.
+    ``read`` are the kinds that were listed. Others may not be read, or do not exist.
     """
 
     pages: Mapping[ObjectKind, ObjectPage]
     versions: Mapping[ObjectKind, int]
+    read: frozenset[ObjectKind] = frozenset()
 
     def all(self, kind: ObjectKind) -> tuple[Body, ...]:
         """Every object of a kind, by key."""
@@ -266,6 +268,7 @@ class Store:
         return Picture(
             {kind: cache.page for kind, cache in caches if cache.page is not None},
             {kind: cache.version for kind, cache in caches},
+            frozenset(kind for kind, cache in caches if cache.listed_at),
         )
 
     def is_complete(self) -> bool:

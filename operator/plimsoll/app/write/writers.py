@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.api_errors import CONFLICT, GONE, ClusterRefused, NotLeading
-from plimsoll.adapters.cluster.kinds import DEPLOYMENTS, JOBS
+from plimsoll.adapters.cluster.kinds import DEPLOYMENTS, JOBS, kind_of
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.faults import Faults
@@ -30,6 +30,7 @@ from plimsoll.app.write.creation_order import largest_pods_first
 from plimsoll.app.write.executor import Executor, NameTaken, Note
 from plimsoll.app.write.notes import notes_of, warning
 from plimsoll.app.write.proposal_writer import ProposalWriter
+from plimsoll.decision.results.manifests import router_to_go
 from plimsoll.decision.results.reports import is_passing
 from plimsoll.decision.supervisor import PassStep
 from plimsoll.decision.weights import jobs_to_go
@@ -369,6 +370,8 @@ class Writers:
                     await self._only_scaled(desired, manifest)
                 raise
             self._progress(desired)
+        for body in router_to_go(desired.outcome.deployment):  # the Service leads to the replicas by now
+            await self.executor.remove(desired.body, body, kind_of(body))
         if refused is not None:
             raise refused
         await self._end_replaced(desired)

@@ -1,19 +1,25 @@
-"""The objects of a decision: a Service, a PodDisruptionBudget, and a Deployment for each pool."""
+"""The objects of a decision: a Service, a PodDisruptionBudget, a Deployment for each pool, and those of a router."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from plimsoll import __version__
-from plimsoll.api.conversion.convert import to_workload_options
+from plimsoll.api.conversion.convert import routing_of, to_workload_options
+from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.engines.images import EngineImages
+from plimsoll.domain.requests.routing import USUAL_IMAGES, RouterImages, Routing
 from plimsoll.domain.requests.weights import CopyTool
 from plimsoll.domain.requests.workload import Manifest, WorkloadOptions
+from plimsoll.engines.registry import engine_of
 from plimsoll.placement.demands.pools import PlannedPool, active, count
 from plimsoll.render.objects import deployment, disruption_budget, service
-from plimsoll.render.pods import place_of
+from plimsoll.render.pods import place_of, start_budget_seconds
+from plimsoll.render.router import router_objects
+from plimsoll.render.router_config import PickerFacts, hold_seconds
 from plimsoll.render.weights import weights_job
 
 USUAL_TOOL = CopyTool(f"plimsoll:{__version__}")
@@ -25,6 +31,7 @@ def manifests_of(
     images: EngineImages | None = None,
     *,
     tool: CopyTool = USUAL_TOOL,
+    routers: RouterImages = USUAL_IMAGES,
     scrape_annotations: bool = False,
 ) -> tuple[Manifest, ...]:
     """Render the objects of a decision; none if there is no plan or the user has suspended the object.
@@ -39,6 +46,7 @@ def manifests_of(
         outcome: the decision.
         images: the engines' images as the admin set them; None: those of the release.
         tool: what copies weights.
+        routers: the images of routers.
         scrape_annotations: whether pods ask Prometheus to scrape them.
     """
     decision, resource = outcome.decision, outcome.deployment.asked.resource
@@ -50,10 +58,15 @@ def manifests_of(
     made = [_with_pods(pool, more.get(pool.name, 0), held.get(pool.name)) for pool in decision.pools]
     ordered = sorted(made, key=lambda pool: -pool.split.shape.gpus_per_pod)
     copying = tuple(_copying(outcome, options, ordered, tool))
+    routing, router = routing_of(resource.spec, routers), outcome.deployment.placed.around.router
+    if routing is not None and router.ready and not router.lacks:
+        options = replace(options, routing=routing)
     view = outcome.deployment.asked.weights
     if view is not None and not view.is_ready:
         return (*copying, service(options))
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
+    if routing is not None and not router.lacks:
+        copying = (*copying, *_routing(outcome, options, routing, pools))
     goes = bool(outcome.besides.leaving)
     keeps = count(active(decision.pools)) if goes else None
     budget = disruption_budget(options, keeps)
@@ -74,6 +87,32 @@ def _copying(
     choice = next((pool.choice for pool in pools if pool.choice is not None), None)
     is_near = choice is not None and request is not None and request.mounts_alone
     yield weights_job(options, weights, tool, place_of(options, choice) if choice and is_near else {})
+
+
+def _routing(
+    outcome: Outcome, options: WorkloadOptions, routing: Routing, pools: Sequence[Manifest]
+) -> tuple[Manifest, ...]:
+    """Return the objects of the router. It stays as it is while no placement is known."""
+    decision = outcome.decision
+    choices = [] if decision is None else [pool.choice for pool in active(decision.pools) if pool.choice is not None]
+    if not choices or not pools:
+        return ()
+    estimates = [choice.estimate for choice in choices]
+    facts = PickerFacts(
+        engine_of(options.engine).metrics,
+        max(each.kv_block_tokens for each in estimates),
+        max(each.kv_capacity_tokens for each in estimates),
+        hold_seconds(max(start_budget_seconds(options, choice) for choice in choices)),
+        has_adapters=decision is not None and decision.request.engine.lora is not None,
+    )
+    drain = max(each["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] for each in pools)
+    return router_objects(options, routing, facts, drain)
+
+
+def router_to_go(deployment: Deployment) -> tuple[Mapping[str, Any], ...]:
+    """Return the objects of a router that is not wanted any more."""
+    spec, around = deployment.spec, deployment.placed.around
+    return () if spec is None or spec.routing.has_router else around.of_router
 
 
 def _with_pods(pool: PlannedPool, more: int, most: int | None) -> PlannedPool:

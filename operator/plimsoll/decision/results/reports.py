@@ -21,7 +21,7 @@ from plimsoll.placement.demands.rehoming import remembered as remembered_places
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep, ReplaceReplica
 from plimsoll.status.decisions import DECISION, DecisionNote
 from plimsoll.status.decisions import remembered as remembered_decisions
-from plimsoll.status.report import Report
+from plimsoll.status.report import Report, RoutingReport
 
 
 def report_of(outcome: Outcome, now: float) -> Report:
@@ -61,6 +61,7 @@ def report_of(outcome: Outcome, now: float) -> Report:
         proposals=besides.proposals,
         rebalancing=None if turn is None else turn.report(record, mode, sized=sized, namespace=identity.key.namespace),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
+        routing=_routing(deployment),
         contested=_contested(outcome),
         namespace=identity.key.namespace,
         refused="" if refusal is None else refusal.sentence(),
@@ -71,6 +72,13 @@ def report_of(outcome: Outcome, now: float) -> Report:
         weights=deployment.asked.weights,
         kept=kept,
     )
+
+
+def _routing(deployment: Deployment) -> RoutingReport | None:
+    spec, router = deployment.spec, deployment.placed.around.router
+    if spec is None or not spec.routing.has_router:
+        return None
+    return RoutingReport(spec.routing.mode, router)
 
 
 def _at_rest(outcome: Outcome, kept: str) -> LoopTurn | None:

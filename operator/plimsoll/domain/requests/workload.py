@@ -10,6 +10,7 @@ from plimsoll.domain.cluster.host import DEFAULT_CPU, DEFAULT_MEMORY
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.engines.images import EngineImages
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.routing import Routing
 from plimsoll.domain.requests.weights import Weights
 
 Manifest = dict[str, Any]
@@ -82,6 +83,7 @@ class WorkloadOptions:
     ``scrape_annotations``: the pods say where their metrics are, for a Prometheus that looks for annotated pods.
     ``queue``: Kueue's labels, which name the queue that admits the pods.
     ``weights``: where the weights are, if the engine does not download them from the Hub itself.
+    ``routing``: the router that chooses the replica of a request; None: nothing does.
     """
 
     key: ObjectKey
@@ -102,6 +104,7 @@ class WorkloadOptions:
     drain_seconds: int | None = None
     queue: Mapping[str, str] = field(default_factory=dict)
     weights: Weights | None = None
+    routing: Routing | None = None
 
     def draining(self, seconds: int | None) -> WorkloadOptions:
         """Return the options for a pool whose running requests may finish for so long."""

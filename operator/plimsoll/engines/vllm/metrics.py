@@ -113,6 +113,7 @@ METRICS: Final = EngineMetrics(
     prompt_tokens=PROMPT_TOKENS_TOTAL,
     generation_tokens=GENERATION_TOKENS_TOTAL,
     capacity=CACHE_CONFIG_INFO,
+    adapters="vllm:lora_requests_info",
     capacity_tokens=capacity_tokens,
     rank_label="engine",
     own_labels=frozenset({"engine", MODEL_LABEL}),

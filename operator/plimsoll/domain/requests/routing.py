@@ -1,0 +1,79 @@
+"""Who chooses the replica of a request: the Service, or an endpoint picker that knows prefixes and queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+PICKER_IMAGE = "registry.k8s.io/gateway-api-inference-extension/epp:v1.5.0"
+"""The endpoint picker of the Gateway API Inference Extension, whose configuration and flags are rendered."""
+
+PROXY_IMAGE = "docker.io/envoyproxy/envoy:distroless-v1.40.0"
+"""The Envoy that asks the picker for each request. ``sleep`` of a pod's lifecycle needs no shell in either image."""
+
+
+class RoutingMode(StrEnum):
+    """Who chooses the replica of a request.
+
+    ``SERVICE``: nobody, connections go to any ready replica. ``STANDALONE``: an endpoint picker next to an Envoy,
+    behind the Service of the same name. ``GATEWAY``: an endpoint picker that a Gateway of the cluster asks.
+    """
+
+    SERVICE = "Service"
+    STANDALONE = "Standalone"
+    GATEWAY = "Gateway"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRef:
+    """The Gateway that routes are attached to. ``section`` is one of its listeners; None: any that fits."""
+
+    name: str
+    namespace: str
+    section: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RouterView:
+    """A router as it runs.
+
+    Attributes:
+        lacks: the kind of objects that the cluster does not have, or that the operator may not read; empty if none.
+        pods: the IP address of each of its pods that exist, by name; empty if it has none yet.
+        ready: how many of them take requests.
+        is_down: whether none does although one has, or should by now.
+    """
+
+    lacks: str = ""
+    pods: Mapping[str, str] = field(default_factory=dict)
+    ready: int = 0
+    is_down: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RouterImages:
+    """The images of the two containers of a router."""
+
+    picker: str = PICKER_IMAGE
+    proxy: str = PROXY_IMAGE
+
+
+USUAL_IMAGES = RouterImages()
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """The router of one deployment.
+
+    Attributes:
+        mode: STANDALONE or GATEWAY.
+        replicas: its pods. Each picker remembers the prefixes of its own requests alone.
+        gateway: the Gateway, for GATEWAY.
+        images: of its containers.
+    """
+
+    mode: RoutingMode
+    replicas: int = 1
+    gateway: GatewayRef | None = None
+    images: RouterImages = USUAL_IMAGES

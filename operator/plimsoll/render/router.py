@@ -1,0 +1,263 @@
+"""The objects of a router: an endpoint picker and an Envoy in each pod, their InferencePool, and their rights.
+
+The model's own Service leads to the router, so clients keep their address. A headless Service names the ready replicas
+for the time in which no picker answers. Everything has one name, ``NAME-router``, but for these two and the pool.
+"""
+
+from __future__ import annotations
+
+import json
+
+from plimsoll.domain.requests.routing import Routing
+from plimsoll.domain.requests.workload import ENGINE_PORT, ENGINE_PORT_NAME, Manifest, WorkloadOptions
+from plimsoll.render.names import DEPLOYMENT_LABEL, ROUTER_LABEL, deployment_labels, engines_name, metadata, router_name
+from plimsoll.render.objects import stamped
+from plimsoll.render.router_config import (
+    PICKER_HEALTH_PORT,
+    PICKER_METRICS_PORT,
+    PICKER_PORT,
+    PICKER_SERVICE,
+    PickerFacts,
+    picker_config,
+    proxy_config,
+)
+
+POOL_GROUP = "inference.networking.k8s.io"
+POOL_API = f"{POOL_GROUP}/v1"
+EXTENSION_GROUP = "inference.networking.x-k8s.io"
+"""The groups of the InferencePool, and of the objects that a picker reads next to it."""
+
+PICKER_RIGHTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("", ("pods",)),
+    (POOL_GROUP, ("inferencepools",)),
+    (EXTENSION_GROUP, ("inferencemodelrewrites", "inferenceobjectives")),
+)
+"""What a picker may get, list and watch in its namespace, by group. The operator may grant no more than it has."""
+
+REQUESTS = {"cpu": "100m", "memory": "128Mi"}
+LIMITS = {"memory": "512Mi"}
+"""Of each container. Seen with two engines: the picker used 61 MiB and the Envoy 73 MiB; the prefixes of a replica with
+30,000 blocks are some 3 MiB."""
+
+STOP_SECONDS = 15
+"""How long a container may take to end after that."""
+
+USER = 65532
+"""The user that both images name themselves: nobody with a home."""
+
+
+def router_objects(
+    options: WorkloadOptions, routing: Routing, facts: PickerFacts, drain_seconds: int
+) -> tuple[Manifest, ...]:
+    """Return the objects of a router but for the model's own Service; what a pod needs comes before the Deployment.
+
+    Args:
+        options: the deployment's.
+        routing: the router.
+        facts: what its pickers are configured by.
+        drain_seconds: how long a pod that ends serves on, because answers of engines pass it.
+    """
+    made = (
+        _account(options),
+        _role(options),
+        _binding(options),
+        _pool(options),
+        _policy(options),
+        _engines(options),
+        _workload(options, routing, facts, drain_seconds),
+        _budget(options),
+    )
+    return tuple(map(stamped, made))
+
+
+def _head(options: WorkloadOptions, name: str) -> Manifest:
+    return metadata(options, name, deployment_labels(options.key.name))
+
+
+def _pods(options: WorkloadOptions) -> dict[str, str]:
+    """The label of the router's pods. They have none of the engines', which count as replicas."""
+    return {ROUTER_LABEL: options.key.name}
+
+
+def _account(options: WorkloadOptions) -> Manifest:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _head(options, router_name(options.key.name))}
+
+
+def _role(options: WorkloadOptions) -> Manifest:
+    rules = [
+        {"apiGroups": [group], "resources": list(kinds), "verbs": ["get", "list", "watch"]}
+        for group, kinds in PICKER_RIGHTS
+    ]
+    head = _head(options, router_name(options.key.name))
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": head, "rules": rules}
+
+
+def _binding(options: WorkloadOptions) -> Manifest:
+    name = router_name(options.key.name)
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": _head(options, name),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": options.key.namespace}],
+    }
+
+
+def _pool(options: WorkloadOptions) -> Manifest:
+    """The InferencePool. A picker takes only ready replicas of it that are not being deleted."""
+    name = options.key.name
+    return {
+        "apiVersion": POOL_API,
+        "kind": "InferencePool",
+        "metadata": _head(options, name),
+        "spec": {
+            "selector": {"matchLabels": {DEPLOYMENT_LABEL: name}},
+            "targetPorts": [{"number": ENGINE_PORT}],
+            "endpointPickerRef": {
+                "group": "",
+                "kind": "Service",
+                "name": router_name(name),
+                "port": {"number": PICKER_PORT},
+                "failureMode": "FailOpen",
+            },
+        },
+    }
+
+
+def _policy(options: WorkloadOptions) -> Manifest:
+    """Who may connect to a router: everybody to the API and the metrics, nobody to the picker."""
+    ports = [{"port": port, "protocol": "TCP"} for port in (ENGINE_PORT, PICKER_METRICS_PORT)]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _head(options, router_name(options.key.name)),
+        "spec": {
+            "podSelector": {"matchLabels": _pods(options)},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": ports}],
+        },
+    }
+
+
+def _engines(options: WorkloadOptions) -> Manifest:
+    """The headless Service of the ready replicas."""
+    name = options.key.name
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _head(options, engines_name(name)),
+        "spec": {
+            "clusterIP": "None",
+            "selector": {DEPLOYMENT_LABEL: name},
+            "ports": [{"name": "http", "port": ENGINE_PORT, "targetPort": ENGINE_PORT_NAME, "protocol": "TCP"}],
+        },
+    }
+
+
+def _budget(options: WorkloadOptions) -> Manifest:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _head(options, router_name(options.key.name)),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _pods(options)}},
+    }
+
+
+def _workload(options: WorkloadOptions, routing: Routing, facts: PickerFacts, drain_seconds: int) -> Manifest:
+    ending = {"preStop": {"sleep": {"seconds": drain_seconds}}}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": _pods(options)},
+    }
+    user = options.pod
+    wishes: Manifest = {
+        "tolerations": list(user.tolerations),
+        "imagePullSecrets": list(user.image_pull_secrets),
+        "priorityClassName": user.priority_class_name,
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _head(options, router_name(options.key.name)),
+        "spec": {
+            "replicas": routing.replicas,
+            "revisionHistoryLimit": 2,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "selector": {"matchLabels": _pods(options)},
+            "template": {
+                "metadata": {"labels": _pods(options)},
+                "spec": {
+                    "serviceAccountName": router_name(options.key.name),
+                    "containers": [
+                        {**_proxy(options, routing), "lifecycle": ending},
+                        {**_picker(options, routing, facts), "lifecycle": ending},
+                    ],
+                    "topologySpreadConstraints": [spread],
+                    "terminationGracePeriodSeconds": drain_seconds + STOP_SECONDS,
+                    "enableServiceLinks": False,
+                    "securityContext": {
+                        "runAsNonRoot": True,
+                        "runAsUser": USER,
+                        "runAsGroup": USER,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    **{name: value for name, value in wishes.items() if value},
+                },
+            },
+        },
+    }
+
+
+def _proxy(options: WorkloadOptions, routing: Routing) -> Manifest:
+    config = json.dumps(proxy_config(engines_name(options.key.name)), separators=(",", ":"))
+    return {
+        "name": "proxy",
+        "image": routing.images.proxy,
+        "command": ["envoy"],
+        "args": ["--config-yaml", config, "--log-level", "warning", "--disable-hot-restart", "--concurrency", "2"],
+        "ports": [{"name": ENGINE_PORT_NAME, "containerPort": ENGINE_PORT, "protocol": "TCP"}],
+        "readinessProbe": {"tcpSocket": {"port": ENGINE_PORT_NAME}, "periodSeconds": 5},
+        **_confined(),
+    }
+
+
+def _picker(options: WorkloadOptions, routing: Routing, facts: PickerFacts) -> Manifest:
+    """The picker. It has no readiness probe: while it is away, the Envoy next to it goes on without it."""
+    names = ("POD_NAME", "metadata.name"), ("NAMESPACE", "metadata.namespace")
+    ports = (("picker", PICKER_PORT), ("health", PICKER_HEALTH_PORT), ("metrics", PICKER_METRICS_PORT))
+    return {
+        "name": "picker",
+        "image": routing.images.picker,
+        "args": [
+            f"--pool-name={options.key.name}",
+            f"--pool-namespace={options.key.namespace}",
+            f"--pool-group={POOL_GROUP}",
+            f"--config-text={json.dumps(picker_config(facts), separators=(',', ':'))}",
+            "--secure-serving=false",
+            "--metrics-endpoint-auth=false",
+            "--tracing=false",
+        ],
+        "env": [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in names],
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
+        "livenessProbe": {
+            "grpc": {"port": PICKER_HEALTH_PORT, "service": PICKER_SERVICE},
+            "initialDelaySeconds": 15,
+            "periodSeconds": 10,
+        },
+        **_confined(),
+    }
+
+
+def _confined() -> Manifest:
+    """The restricted Pod Security Standard, and requests that are small and stated."""
+    return {
+        "resources": {"requests": REQUESTS, "limits": LIMITS},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }

@@ -1,0 +1,218 @@
+"""Routers: made before the Service leads to them, taken away after it does no more, and never in anybody's way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS, SERVICES
+from plimsoll.adapters.cluster.kinds import INFERENCE_POOLS, OF_ROUTERS, ObjectKind
+from plimsoll.app.watch.store import key_of, uid_of
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.render.names import DEPLOYMENT_LABEL, ROUTER_LABEL
+from testbed.operator_process import USER
+from tests.support.api_in_memory import CLUSTER, ApiInMemory, Clock
+from tests.support.bodies import Body
+from tests.support.honest import honest_nodes, honest_spec
+from tests.support.installed import LLAMA_8B, condition, inference_deployment
+from tests.support.operator_in_memory import KILLS, OperatorInMemory, Trouble
+
+TENANT, HONEST = "routed", "honest"
+ROUTER = ObjectKey(TENANT, "chat-router")
+CPU_NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "cpu", "labels": {}},
+    "spec": {},
+    "status": {
+        "allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+
+
+@dataclass
+class World:
+    """A cluster with a tenant who asks for a router, and one who does not."""
+
+    api: ApiInMemory
+    operator: OperatorInMemory
+    missing: set[ObjectKind] = field(default_factory=set)
+
+    @staticmethod
+    async def open(clock: Clock, cache: Path, *missing: ObjectKind) -> World:
+        api = ApiInMemory(clock)
+        for node in (CPU_NODE, *honest_nodes(2, TENANT), *honest_nodes(1, HONEST)):
+            api.put(node)
+        operator = OperatorInMemory(api, cache, [(tenant, LLAMA_8B) for tenant in (TENANT, HONEST)])
+        world = World(api, operator, set(missing))
+        operator.refused = world.refusal
+        await operator.start()
+        api.put(inference_deployment("n", HONEST, **honest_spec(HONEST)))
+        return world
+
+    def refusal(self, kind: ObjectKind) -> PlimsollError | None:
+        return ClusterRefused(f"list {kind.plural}", GONE, "not found") if kind in self.missing else None
+
+    def ask(self, mode: str = "Standalone", **spec: Any) -> None:
+        routing = {"mode": mode, "replicas": 1}
+        self.api.put(inference_deployment("chat", TENANT, **honest_spec(TENANT), routing=routing, **spec))
+
+    def status(self, tenant: str = TENANT, name: str = "chat") -> dict[str, Any]:
+        return dict((self.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(tenant, name)) or {}).get("status") or {})
+
+    def leads_to(self) -> str:
+        """The label by which the model's own Service finds its pods."""
+        [label] = (self.api.get(SERVICES, ObjectKey(TENANT, "chat")) or {})["spec"]["selector"]
+        return str(label)
+
+    def engines(self) -> list[tuple[str, int]]:
+        """The engines' Deployments with their uids and generations."""
+        found = self.api.all(DEPLOYMENTS, TENANT)
+        return [(uid_of(body), body["metadata"]["generation"]) for body in found if key_of(body) != ROUTER]
+
+    def router_parts(self) -> list[str]:
+        """The objects of the router, whatever their kinds are."""
+        kinds = (DEPLOYMENTS, *OF_ROUTERS)
+        return [f"{kind.kind} {key_of(body)}" for kind in kinds for body in self.api.all(kind) if self._is_part(body)]
+
+    def _is_part(self, body: Body) -> bool:
+        labels = body["metadata"].get("labels") or {}
+        return labels.get(DEPLOYMENT_LABEL) == "chat" and "plimsoll.dev/pool" not in labels
+
+    def unready(self) -> None:
+        """Let every pod of the router say that it takes no requests."""
+        for body in self.api.all(PODS, TENANT):
+            if ROUTER_LABEL in body["metadata"]["labels"]:
+                status = {**body["status"], "conditions": [{"type": "Ready", "status": "False"}]}
+                self.api.put_status(PODS, key_of(body), status, CLUSTER)
+
+    def check_neighbour(self) -> None:
+        """The neighbour serves, and nobody wrote what is not the operator's."""
+        body = self.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(HONEST, "n")) or {}
+        assert condition(body, "Ready")["reason"] == "Serving"
+        assert self.api.trespasses == []
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(time, "time", made.read)
+    monkeypatch.setattr(time, "monotonic", made.read)
+    return made
+
+
+@pytest.fixture
+async def world(tmp_path: Path, clock: Clock) -> AsyncIterator[World]:
+    made = await World.open(clock, tmp_path)
+    yield made
+    await made.operator.close()
+
+
+async def test_a_router_comes_before_its_service_leads_to_it_and_goes_after_it_does_no_more(world: World) -> None:
+    world.ask("Service")
+    await world.operator.go_on(4)
+    engines = world.engines()
+    world.ask()
+    await world.operator.go_on(1)
+    assert world.leads_to() == DEPLOYMENT_LABEL, "no pod of the router takes requests yet"
+    assert len(world.router_parts()) == 1 + len(OF_ROUTERS)
+    await world.operator.go_on(3)
+    assert world.leads_to() == ROUTER_LABEL
+    assert world.status()["routing"] == {"mode": "Standalone", "state": "Ready", "readyReplicas": 1}
+    assert world.status()["url"] == "http://chat.routed.svc:8000/v1"
+    assert world.engines() == engines, "no engine is started again for it"
+    since = len(world.api.writes)
+    world.ask("Service")
+    await world.operator.go_on(2)
+    assert world.leads_to() == DEPLOYMENT_LABEL
+    assert world.router_parts() == []
+    ours = [(each.verb, each.resource) for each in world.api.writes[since:] if each.user == USER]
+    assert ours.index(("patch", "services")) < ours.index(("delete", "deployments"))
+    assert "routing" not in world.status()
+    assert world.engines() == engines
+    world.check_neighbour()
+
+
+async def test_the_service_leads_to_the_replicas_while_no_pod_of_the_router_takes_requests(world: World) -> None:
+    world.ask()
+    await world.operator.go_on(5)
+    assert world.leads_to() == ROUTER_LABEL
+    world.unready()
+    await world.operator.hear()
+    await world.operator.one_pass()
+    assert world.leads_to() == DEPLOYMENT_LABEL
+    assert world.status()["routing"]["readyReplicas"] == 0
+    world.check_neighbour()
+
+
+@pytest.mark.parametrize("kind", [INFERENCE_POOLS, OF_ROUTERS[1]], ids=lambda kind: kind.plural)
+async def test_without_the_kinds_that_it_needs_the_plain_service_goes_on_and_says_so(
+    tmp_path: Path, clock: Clock, kind: ObjectKind
+) -> None:
+    world = await World.open(clock, tmp_path, kind)
+    world.ask()
+    await world.operator.go_on(5)
+    assert world.leads_to() == DEPLOYMENT_LABEL
+    assert world.router_parts() == []
+    body = world.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(TENANT, "chat")) or {}
+    assert condition(body, "Ready")["reason"] == "Serving"
+    troubled = condition(body, "Troubled")
+    assert troubled["reason"] == "GatewayMissing"
+    assert f"The cluster has no {kind.plural}" in troubled["message"]
+    assert world.status()["routing"]["state"] == "Missing"
+    world.missing.clear()
+    await world.operator.go_on(5)
+    assert world.leads_to() == ROUTER_LABEL
+    assert world.status()["routing"]["state"] == "Ready"
+    world.check_neighbour()
+    await world.operator.close()
+
+
+async def test_pods_with_the_label_of_a_router_that_it_did_not_make_count_for_nothing(world: World) -> None:
+    forged = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "forged", "namespace": TENANT, "labels": {ROUTER_LABEL: "chat"}},
+        "spec": {"nodeName": "cpu", "containers": [{"name": "c"}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.9", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    world.api.put(forged)
+    world.ask("Service")
+    await world.operator.go_on(3)
+    world.ask()
+    await world.operator.go_on(1)
+    assert world.leads_to() == DEPLOYMENT_LABEL
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    modes=st.lists(st.sampled_from(["Service", "Standalone"]), min_size=1, max_size=4),
+    at=st.integers(0, 30),
+    trouble=st.sampled_from([*KILLS, Trouble.ERROR, Trouble.LOST_ANSWER, Trouble.CONFLICT]),
+)
+async def test_whatever_is_asked_and_whenever_it_is_killed_the_end_is_what_was_asked_last(
+    tmp_path: Path, clock: Clock, modes: list[str], at: int, trouble: Trouble
+) -> None:
+    world = await World.open(clock, tmp_path)
+    writes = iter(range(10_000))
+    world.operator.trouble = lambda: trouble if next(writes) == at else None
+    await world.operator.restart()
+    for mode in modes:
+        world.ask(mode)
+        await world.operator.go_on(2)
+    await world.operator.go_on(20)
+    is_routed = modes[-1] == "Standalone"
+    assert world.leads_to() == (ROUTER_LABEL if is_routed else DEPLOYMENT_LABEL)
+    assert len(world.router_parts()) == (1 + len(OF_ROUTERS) if is_routed else 0)
+    world.check_neighbour()
+    await world.operator.close()
