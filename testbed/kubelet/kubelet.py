@@ -27,10 +27,16 @@ class Kubelet:
         control_plane: whose pods it runs.
         nodes: manifests of :func:`testbed.fleet.gpu_node`; they are made when it starts.
         images: local programs by the image's name without a tag.
+        on_loopback: whether the API shows the addresses that the pods listen at, see ``addresses``.
     """
 
     def __init__(
-        self, control_plane: ControlPlane, nodes: Sequence[dict[str, Any]], images: Mapping[str, Image]
+        self,
+        control_plane: ControlPlane,
+        nodes: Sequence[dict[str, Any]],
+        images: Mapping[str, Image],
+        *,
+        on_loopback: bool = False,
     ) -> None:
         self.folder: Path = control_plane.directory / "pods"
         """A folder for each pod, with a log for each container."""
@@ -39,7 +45,7 @@ class Kubelet:
         self._manifests = [not_played(node) for node in nodes]
         self._nodes = [str(node["metadata"]["name"]) for node in nodes]
         self._images = images
-        self._addresses = PodAddresses()
+        self._addresses = PodAddresses(on_loopback=on_loopback)
         self._pods: dict[str, Pod] = {}
         self._loop = BackgroundLoop("kubelet", self._look, _LOOK_SECONDS)
         self._heart = BackgroundLoop("kubelet-heart", self._beat, _HEARTBEAT_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,16 @@ Ask = Callable[[str, int, str, float], bool]
 
 
 def http_answers(address: str, port: int, path: str, timeout: float) -> bool:
-    """Whether a GET is answered with a status from 200 to 399, as for a kubelet's ``httpGet``."""
+    """Whether a GET is answered with a status from 200 to 399, as for a kubelet's ``httpGet``.
+
+    Without a path, whether a connection is taken, as for ``tcpSocket``.
+    """
+    if not path:
+        try:
+            socket.create_connection((address, port), timeout).close()
+        except OSError:
+            return False
+        return True
     connection = http.client.HTTPConnection(address, port, timeout=timeout)
     try:
         connection.request("GET", path, headers={"User-Agent": "kube-probe/testbed"})
@@ -28,7 +38,7 @@ def http_answers(address: str, port: int, path: str, timeout: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One HTTP probe of a manifest; times in seconds."""
+    """One probe of a manifest; times in seconds. Without a path, it is enough that the port takes a connection."""
 
     path: str
     port: int
@@ -43,16 +53,17 @@ class Probe:
         """Read ``startupProbe`` and so on, with the defaults of the API.
 
         Raises:
-            CannotRun: a probe of another kind than ``httpGet``.
+            CannotRun: a probe of the kind ``exec``.
         """
         probe = container.get(kind)
         if not probe:
             return None
-        if "httpGet" not in probe:
-            raise CannotRun("RunContainerError", f"{kind}: this kubelet knows httpGet probes only")
+        way = next((way for way in ("httpGet", "tcpSocket", "grpc") if way in probe), None)
+        if way is None:
+            raise CannotRun("RunContainerError", f"{kind}: this kubelet knows no exec probes")
         return Probe(
-            path=probe["httpGet"].get("path", "/"),
-            port=port_number(container, probe["httpGet"]["port"]),
+            path=probe[way].get("path", "/") if way == "httpGet" else "",
+            port=port_number(container, probe[way]["port"]),
             delay=probe.get("initialDelaySeconds", 0),
             period=probe.get("periodSeconds", 10),
             timeout=probe.get("timeoutSeconds", 1),

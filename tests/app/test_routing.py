@@ -19,6 +19,7 @@ from plimsoll.app.watch.store import key_of, uid_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import DEPLOYMENT_LABEL, ROUTER_LABEL
+from testbed.fleet import cpu_node
 from testbed.operator_process import USER
 from tests.support.api_in_memory import CLUSTER, ApiInMemory, Clock
 from tests.support.bodies import Body
@@ -28,16 +29,6 @@ from tests.support.operator_in_memory import KILLS, OperatorInMemory, Trouble
 
 TENANT, HONEST = "routed", "honest"
 ROUTER = ObjectKey(TENANT, "chat-router")
-CPU_NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "cpu", "labels": {}},
-    "spec": {},
-    "status": {
-        "allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"},
-        "conditions": [{"type": "Ready", "status": "True"}],
-    },
-}
 
 
 @dataclass
@@ -51,7 +42,7 @@ class World:
     @staticmethod
     async def open(clock: Clock, cache: Path, *missing: ObjectKind) -> World:
         api = ApiInMemory(clock)
-        for node in (CPU_NODE, *honest_nodes(2, TENANT), *honest_nodes(1, HONEST)):
+        for node in (cpu_node("cpu"), *honest_nodes(2, TENANT), *honest_nodes(1, HONEST)):
             api.put(node)
         operator = OperatorInMemory(api, cache, [(tenant, LLAMA_8B) for tenant in (TENANT, HONEST)])
         world = World(api, operator, set(missing))

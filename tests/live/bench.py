@@ -10,11 +10,12 @@ from typing import Any
 
 from testbed.control_plane import ControlPlane
 from testbed.fault_proxy import FaultProxy
-from testbed.fleet import gpu_node
+from testbed.fleet import cpu_node, gpu_node
 from testbed.kubelet.addresses import served_at
 from testbed.kubelet.engine_image import ENGINE_IMAGE, KV_BLOCKS_ANNOTATION, engine_image
 from testbed.kubelet.images import Image
 from testbed.kubelet.kubelet import Kubelet
+from testbed.kubelet.router_images import install_pools, router_images
 from testbed.kubelet.scraping import ScrapeTargets
 from testbed.operator_process import OperatorProcess
 from testbed.prometheus import Prometheus
@@ -156,19 +157,26 @@ def bench_of(
     environment: Mapping[str, str] | None = None,
     image: Image | None = None,
     module: str = "plimsoll",
+    routed: bool = False,
 ) -> Iterator[Bench]:
     """Start everything; there are no other nodes than these. ``environment`` holds more settings of the operator.
 
     ``image`` stands for the engine's; None: the one with this model. ``module`` is the operator that is run.
+    ``routed``: there are InferencePools, and the images of routers. Then the API shows loopback addresses of pods.
     """
     with ControlPlane() as control_plane:
         install(control_plane)
+        images = {ENGINE_IMAGE: image or engine_image(model_dir)}
+        if routed:
+            install_pools(control_plane)
+            images |= router_images(control_plane)
+            nodes = [*(nodes or usual_nodes()), cpu_node("cpu")]
         view = View(control_plane, control_plane.create_namespace(namespace))
         settings = {"PLIMSOLL_SIGNALS_SECONDS": "1", **(environment or {})}
         targets = ScrapeTargets(control_plane.client, control_plane.directory / "targets.json")
         with (
             targets,
-            Kubelet(control_plane, nodes or usual_nodes(), {ENGINE_IMAGE: image or engine_image(model_dir)}) as kubelet,
+            Kubelet(control_plane, nodes or usual_nodes(), images, on_loopback=routed) as kubelet,
             Prometheus(
                 control_plane.binaries, control_plane.directory / "prometheus", [], jobs=[targets.job()]
             ) as prometheus,

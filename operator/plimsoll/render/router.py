@@ -225,7 +225,6 @@ def _proxy(options: WorkloadOptions, routing: Routing) -> Manifest:
 
 def _picker(options: WorkloadOptions, routing: Routing, facts: PickerFacts) -> Manifest:
     """The picker. It has no readiness probe: while it is away, the Envoy next to it goes on without it."""
-    names = ("POD_NAME", "metadata.name"), ("NAMESPACE", "metadata.namespace")
     ports = (("picker", PICKER_PORT), ("health", PICKER_HEALTH_PORT), ("metrics", PICKER_METRICS_PORT))
     return {
         "name": "picker",
@@ -239,7 +238,6 @@ def _picker(options: WorkloadOptions, routing: Routing, facts: PickerFacts) -> M
             "--metrics-endpoint-auth=false",
             "--tracing=false",
         ],
-        "env": [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in names],
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
         "livenessProbe": {
             "grpc": {"port": PICKER_HEALTH_PORT, "service": PICKER_SERVICE},

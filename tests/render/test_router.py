@@ -1,0 +1,143 @@
+"""A router's objects: rights that are enough and no more, the restricted profile, and the arithmetic of its picker."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll.domain.requests.routing import RouterImages, Routing, RoutingMode
+from plimsoll.engines.registry import engine_of
+from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, ROUTER_LABEL
+from plimsoll.render.router import PICKER_RIGHTS, router_objects
+from plimsoll.render.router_config import LONGEST_HOLD_SECONDS, PickerFacts, hold_seconds, picker_config, proxy_config
+from tests.render.workloads import options
+from tests.support.tables import every_case
+
+VLLM, SGLANG = engine_of("vllm").metrics, engine_of("sglang").metrics
+FACTS = PickerFacts(VLLM, block_tokens=16, cache_tokens=480_000, hold_seconds=900)
+IMAGES = RouterImages("registry.example/epp@sha256:1", "registry.example/envoy:2")
+ROUTING = Routing(RoutingMode.STANDALONE, 3, images=IMAGES)
+
+
+def _objects(facts: PickerFacts = FACTS, **changes: Any) -> dict[str, dict[str, Any]]:
+    made = router_objects(options(**changes), ROUTING, facts, 75)
+    return {f"{each['kind']} {each['metadata']['name']}": each for each in made}
+
+
+def _parameters(config: dict[str, Any], kind: str) -> dict[str, Any]:
+    [found] = [each for each in config["plugins"] if each["type"] == kind]
+    return dict(found.get("parameters") or {})
+
+
+def test_what_a_pod_of_the_router_needs_is_made_before_it_and_all_of_it_belongs_to_the_deployment() -> None:
+    made = _objects()
+    assert list(made) == [
+        "ServiceAccount llama-router",
+        "Role llama-router",
+        "RoleBinding llama-router",
+        "InferencePool llama",
+        "NetworkPolicy llama-router",
+        "Service llama-engines",
+        "Deployment llama-router",
+        "PodDisruptionBudget llama-router",
+    ]
+    for each in made.values():
+        assert each["metadata"]["ownerReferences"][0]["name"] == "llama"
+        assert each["metadata"]["labels"][DEPLOYMENT_LABEL] == "llama"
+        assert each["metadata"]["annotations"][HASH_ANNOTATION]
+
+
+def test_its_pods_are_no_replicas_and_nobody_connects_to_their_picker() -> None:
+    made = _objects()
+    pods = made["Deployment llama-router"]["spec"]["template"]["metadata"]["labels"]
+    assert pods == {ROUTER_LABEL: "llama"}
+    policy = made["NetworkPolicy llama-router"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == pods
+    assert [each["port"] for each in policy["ingress"][0]["ports"]] == [8000, 9090]
+    selector = {DEPLOYMENT_LABEL: "llama"}
+    assert made["InferencePool llama"]["spec"]["selector"]["matchLabels"] == selector
+    assert made["Service llama-engines"]["spec"]["selector"] == selector
+
+
+def test_it_may_read_what_a_picker_reads_and_nothing_else() -> None:
+    made = _objects()
+    rules = made["Role llama-router"]["rules"]
+    assert {(rule["apiGroups"][0], kind) for rule in rules for kind in rule["resources"]} == {
+        (group, kind) for group, kinds in PICKER_RIGHTS for kind in kinds
+    }
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
+    [subject] = made["RoleBinding llama-router"]["subjects"]
+    assert (subject["name"], subject["namespace"]) == ("llama-router", "ml")
+    assert made["Deployment llama-router"]["spec"]["template"]["spec"]["serviceAccountName"] == "llama-router"
+
+
+@every_case("index", (0, 1))
+def test_each_container_keeps_to_the_restricted_profile_and_serves_on_while_it_ends(index: int) -> None:
+    spec = _objects()["Deployment llama-router"]["spec"]["template"]["spec"]
+    container = spec["containers"][index]
+    assert container["image"] == (IMAGES.proxy, IMAGES.picker)[index]
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert container["lifecycle"]["preStop"]["sleep"]["seconds"] == 75 < spec["terminationGracePeriodSeconds"]
+
+
+def test_only_envoy_says_whether_a_pod_takes_requests() -> None:
+    proxy, picker = _objects()["Deployment llama-router"]["spec"]["template"]["spec"]["containers"]
+    assert "readinessProbe" in proxy
+    assert "readinessProbe" not in picker, "without it, requests go on past the picker"
+
+
+def test_the_picker_remembers_as_many_blocks_as_a_replica_keeps_and_reads_the_engines_own_names() -> None:
+    for metrics in (VLLM, SGLANG):
+        config = picker_config(PickerFacts(metrics, 16, 480_000, 900))
+        assert _parameters(config, "approx-prefix-cache-producer")["lruCapacityPerServer"] == 30_000
+        [engine] = _parameters(config, "core-metrics-extractor")["engineConfigs"]
+        assert (engine["queuedRequestsSpec"], engine["kvUsageSpec"]) == (metrics.waiting, metrics.kv_usage)
+        assert config["flowControl"] == {"defaultRequestTTL": "900s"}
+
+
+@every_case("spec", ("", "vllm:lora_requests_info"))
+def test_adapters_reach_the_picker_if_there_are_any(spec: str) -> None:
+    config = picker_config(PickerFacts(VLLM, 16, 480_000, 900, has_adapters=bool(spec)))
+    [engine] = _parameters(config, "core-metrics-extractor")["engineConfigs"]
+    assert engine["loraSpec"] == spec
+    refs = [each["pluginRef"] for each in config["schedulingProfiles"][0]["plugins"]]
+    assert ("lora-affinity-scorer" in refs) is bool(spec)
+
+
+def test_envoy_asks_about_requests_alone_and_takes_no_replica_from_a_client() -> None:
+    config = proxy_config("llama-engines")
+    clients, picking = config["static_resources"]["listeners"]
+    [route] = _manager(clients)["route_config"]["virtual_hosts"][0]["routes"]
+    assert route["request_headers_to_remove"] == ["x-gateway-destination-endpoint"]
+    [asking] = [each for each in _manager(picking)["http_filters"] if each["name"] == "ask-picker"]
+    modes = asking["typed_config"]["processing_mode"]
+    assert {modes[f"response_{part}_mode"] for part in ("header", "trailer")} == {"SKIP"}
+    assert modes["response_body_mode"] == "NONE"
+    assert picking["address"]["socket_address"]["address"] == "127.0.0.1"
+    assert json.loads(json.dumps(config)) == config
+
+
+def _manager(listener: dict[str, Any]) -> dict[str, Any]:
+    return dict(listener["filter_chains"][0]["filters"][0]["typed_config"])
+
+
+@given(st.floats(0, 1e9))
+def test_a_request_is_held_for_longer_than_a_start_takes_within_what_envoy_can_wait(seconds: float) -> None:
+    held = hold_seconds(seconds)
+    assert 60 <= held <= LONGEST_HOLD_SECONDS
+    assert held >= min(seconds, LONGEST_HOLD_SECONDS)
+
+
+def test_tolerations_and_pull_secrets_of_the_user_are_the_routers_too() -> None:
+    pod = options().pod.__class__(
+        tolerations=({"key": "x", "operator": "Exists"},), image_pull_secrets=({"name": "s"},)
+    )
+    spec = _objects(pod=pod)["Deployment llama-router"]["spec"]["template"]["spec"]
+    assert spec["tolerations"] == [{"key": "x", "operator": "Exists"}]
+    assert spec["imagePullSecrets"] == [{"name": "s"}]
