@@ -10,6 +10,7 @@ from testbed.verdict import read_arguments
 CAPACITY_ANNOTATION = "plimsoll.dev/kv-capacity-tokens"
 """KV cache in tokens; with ``.<pool>`` behind it, of the pods of that pool only."""
 ROUTER_LABEL = "plimsoll.dev/router"
+PICKER_LABEL = "plimsoll.dev/picker"
 POOL_LABEL = "plimsoll.dev/pool"
 DEFAULT_CAPACITY_TOKENS = 400_000
 """KV cache of an engine whose pod does not say how much it was given."""

@@ -1,18 +1,20 @@
 """The images of a router: the real endpoint picker and the real Envoy, with the arguments that were rendered.
 
 A picker listens at all addresses of its machine, and every pod of this kubelet has the same machine. So its ports are
-others here, and its metrics are passed on from the address and the port of the pod.
+others here, and connections to the address and the ports of the pod are passed on to them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +23,16 @@ import yaml
 from testbed.binaries import ensure_endpoint_picker
 from testbed.cache import cache_directory
 from testbed.control_plane import ControlPlane
-from testbed.engine_pods import ROUTER_LABEL
+from testbed.engine_pods import PICKER_LABEL, ROUTER_LABEL
 from testbed.established import wait_until_established
 from testbed.go_toolchain import ensure_envoy
-from testbed.kubelet.images import Image, Place, Program
+from testbed.kubelet.images import CannotRun, Image, Place, Program
+from testbed.kwok_config import DEPLOYMENT_LABEL
 from testbed.ports import PortReservation
 
 PICKER_REPOSITORY = "registry.k8s.io/gateway-api-inference-extension/epp"
 PROXY_REPOSITORY = "docker.io/envoyproxy/envoy"
 
-_METRICS_PORT = 9090
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _reserved = PortReservation()
 
@@ -48,68 +50,65 @@ def router_images(control_plane: ControlPlane) -> dict[str, Image]:
     picker, envoy = ensure_endpoint_picker().program, ensure_envoy(cache_directory(), print)
 
     def picking(container: Mapping[str, Any], place: Place) -> Program:
-        namespace, account = place.folder.name.partition("_")[0], f"{place.labels[ROUTER_LABEL]}-router"
-        ports = _ports(place)
-        more = [f"--{flag}={ports[name]}" for flag, name in _FLAGS.items()]
-        words = [sys.executable, "-P", __file__, place.address, str(ports["metrics"]), str(picker)]
-        kubeconfig = control_plane.service_account_kubeconfig(namespace, account)
+        account = f"{place.labels[PICKER_LABEL]}-picker"
+        own = {port: _reserved.take() for port in _FLAGS.values()}
+        more = [f"--{flag}={own[port]}" for flag, port in _FLAGS.items()]
+        words = [sys.executable, "-P", __file__, place.address, json.dumps(own), str(picker)]
+        kubeconfig = control_plane.service_account_kubeconfig(_namespace(place), account)
         environment = dict(os.environ) | {"KUBECONFIG": str(kubeconfig), "PYTHONPATH": str(_CHECKOUT)}
-        return Program([*words, *container["args"], *more], environment, [f"its ports are {ports}"])
+        return Program([*words, *container["args"], *more], environment, [f"its ports are passed on to {own}"])
 
     def passing(container: Mapping[str, Any], place: Place) -> Program:
-        words = list(container["args"])
+        words, name = list(container["args"]), place.labels[ROUTER_LABEL]
         at = words.index("--config-yaml") + 1
-        spare = _addresses(control_plane, place)
-        words[at] = json.dumps(_moved(json.loads(words[at]), place, _ports(place), spare))
-        said = f"its addresses are the pod's, and those of the replicas are {spare}, as they were at the start"
+        named = {label: _addresses(control_plane, place, label, name) for label in (DEPLOYMENT_LABEL, PICKER_LABEL)}
+        words[at] = json.dumps(_moved(json.loads(words[at]), place, named))
+        said = f"its address is the pod's, and there is no DNS: the Services have {named}, as they were at the start"
         return Program([str(envoy), *words], dict(os.environ), [said])
 
     return {PICKER_REPOSITORY: picking, PROXY_REPOSITORY: passing}
 
 
-_FLAGS = {"grpc-port": "picker", "grpc-health-port": "health", "metrics-port": "metrics"}
+_FLAGS = {"grpc-port": 9002, "grpc-health-port": 9003, "metrics-port": 9090}
+"""The picker's flags, and the ports of its pod."""
 
 
-def _ports(place: Place) -> dict[str, int]:
-    """The ports of a pod's picker, which both of its containers know."""
-    file = place.folder / "ports.json"
-    if not file.exists():
-        file.write_text(json.dumps({name: _reserved.take() for name in _FLAGS.values()}))
-    found: dict[str, int] = json.loads(file.read_text())
+def _namespace(place: Place) -> str:
+    return place.folder.name.partition("_")[0]
+
+
+def _addresses(control_plane: ControlPlane, place: Place, label: str, name: str) -> list[str]:
+    """The pods that a headless Service names. Raises CannotRun while there are none."""
+    path = f"/api/v1/namespaces/{_namespace(place)}/pods"
+    pods = control_plane.client.get(path, labelSelector=f"{label}={name}")["items"]
+    found = sorted(pod["status"]["podIP"] for pod in pods if pod.get("status", {}).get("podIP"))
+    if not found:
+        raise CannotRun("CreateContainerError", f"there is no pod of {label}={name} yet, and no DNS finds it later")
     return found
 
 
-def _addresses(control_plane: ControlPlane, place: Place) -> list[str]:
-    """The replicas that a headless Service would name now."""
-    path = f"/api/v1/namespaces/{place.folder.name.partition('_')[0]}/pods"
-    pods = control_plane.client.get(path, labelSelector=f"plimsoll.dev/deployment={place.labels[ROUTER_LABEL]}")
-    return sorted(pod["status"]["podIP"] for pod in pods["items"] if pod.get("status", {}).get("podIP"))
-
-
-def _moved(config: dict[str, Any], place: Place, ports: Mapping[str, int], spare: list[str]) -> dict[str, Any]:
-    """Return Envoy's configuration with this pod's addresses and ports in the place of those that a pod has alone."""
+def _moved(config: dict[str, Any], place: Place, named: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Return Envoy's configuration with this pod's address, and addresses in the place of the names of Services."""
     parts = config["static_resources"]
     for address in (config["admin"]["address"], *(each["address"] for each in parts["listeners"])):
         address["socket_address"]["address"] = place.address
     clusters = {each["name"]: each for each in parts["clusters"]}
     inner, outer = clusters["picked"]["load_assignment"]["endpoints"]
-    inner["lb_endpoints"][0]["endpoint"]["address"]["socket_address"]["address"] = place.address
-    [named] = outer["lb_endpoints"]
-    outer["lb_endpoints"] = [_at(named, address) for address in spare or ["127.0.0.1"]]
-    [picker] = clusters["picker"]["load_assignment"]["endpoints"][0]["lb_endpoints"]
-    picker["endpoint"]["address"]["socket_address"]["port_value"] = ports["picker"]
-    picker["endpoint"]["health_check_config"]["port_value"] = ports["health"]
+    [picker] = clusters["picker"]["load_assignment"]["endpoints"]
+    for group, addresses in ((inner, [place.address]), (outer, named[DEPLOYMENT_LABEL]), (picker, named[PICKER_LABEL])):
+        [endpoint] = group["lb_endpoints"]
+        group["lb_endpoints"] = [_at(endpoint, address) for address in addresses]
     return config
 
 
 def _at(endpoint: dict[str, Any], address: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(endpoint))
+    found = copy.deepcopy(endpoint)
     found["endpoint"]["address"]["socket_address"]["address"] = address
     return found
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-    """Carry one connection to the picker's own port of metrics."""
+    """Carry one connection to a port of the picker."""
     try:
         its_reader, its_writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
@@ -125,14 +124,14 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
-async def _serve(address: str, port: int, process: subprocess.Popen[bytes]) -> int:
-    """Pass the metrics of a picker on, until it ends."""
+async def _serve(address: str, ports: Mapping[str, int], process: subprocess.Popen[bytes]) -> int:
+    """Pass the ports of a pod on to those of its picker, until that ends."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, process.terminate)
-    server = await asyncio.start_server(lambda r, w: _pass_on(r, w, port), address, _METRICS_PORT)
-    async with server:
-        return await asyncio.to_thread(process.wait)
+    for port, own in ports.items():
+        await asyncio.start_server(partial(_pass_on, port=own), address, int(port))
+    return await asyncio.to_thread(process.wait)
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(_serve(sys.argv[1], int(sys.argv[2]), subprocess.Popen(sys.argv[3:]))))
+    sys.exit(asyncio.run(_serve(sys.argv[1], json.loads(sys.argv[2]), subprocess.Popen(sys.argv[3:]))))

@@ -17,6 +17,8 @@ from plimsoll.rebalance.signals.metrics import SignalState
 from testbed.gateway_metrics import PlayedGateway
 from testbed.waiting import wait_until
 
+HANG_SECONDS = 120.0
+
 CHAT, OTHER = ObjectKey("a", "chat"), ObjectKey("b", "chat")
 OWN = 'inference_pool_ready_pods{name="chat"} 0\ninference_extension_info{build_ref="",commit=""} 1\n'
 NEW, OLD = "llm_d_epp_flow_control_queue_size", "inference_extension_flow_control_queue_size"
@@ -89,10 +91,10 @@ def test_a_request_that_waits_is_news_and_a_picker_that_does_not_answer_costs_it
             scrape.begin(routers)
             return scrape.queue(CHAT, time.time()).is_known
 
-        wait_until(is_known, 20, "the picker's first answer")
+        wait_until(is_known, HANG_SECONDS, "the picker's first answer")
         assert scrape.queue(CHAT, time.time()).waiting == 0
         gateway.hold("a", "chat", 2)
-        wait_until(lambda: scrape.begin(routers), 20, "news")
+        wait_until(lambda: scrape.begin(routers), HANG_SECONDS, "news")
         assert scrape.queue(CHAT, time.time()).waiting == 2
         other = scrape.queue(OTHER, time.time())
         assert other.state is SignalState.MISSING
@@ -111,5 +113,5 @@ def test_an_address_that_no_pod_can_have_is_not_asked(address: str) -> None:
         scrape.begin(routers)
         return "no IP address that a pod can have" in scrape.queue(CHAT, time.time()).error
 
-    wait_until(is_said, 20, "the reason")
+    wait_until(is_said, HANG_SECONDS, "the reason")
     scrape.close()

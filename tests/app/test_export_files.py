@@ -413,7 +413,7 @@ CONSIDERED: dict[type[BaseModel], str] = {
     "changes lastChange learned approved rejected carriedOut replacing room",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
     "model estimate placement imagePlatforms weights size pools rejections rejectionsOmitted remedies suggestions "
-    "tooSmall observations rehomings move retune failedMoves proposals decisions rebalancing "
+    "tooSmall observations rehomings move retune failedMoves proposals decisions rebalancing routing "
     "acknowledged",
 }
 """Fields of which somebody has decided whether they may leave the cluster, and whether they hold names."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.requests.routing import RouterImages, Routing, RoutingMode
 from plimsoll.engines.registry import engine_of
-from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, ROUTER_LABEL
+from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, PICKER_LABEL, ROUTER_LABEL
 from plimsoll.render.router import PICKER_RIGHTS, router_objects
 from plimsoll.render.router_config import LONGEST_HOLD_SECONDS, PickerFacts, hold_seconds, picker_config, proxy_config
 from tests.render.workloads import options
@@ -19,6 +19,8 @@ from tests.support.tables import every_case
 VLLM, SGLANG = engine_of("vllm").metrics, engine_of("sglang").metrics
 FACTS = PickerFacts(VLLM, block_tokens=16, cache_tokens=480_000, hold_seconds=900)
 IMAGES = RouterImages("registry.example/epp@sha256:1", "registry.example/envoy:2")
+PARTS = ("picker", "router")
+METRICS = {"port": 9090, "protocol": "TCP"}
 ROUTING = Routing(RoutingMode.STANDALONE, 3, images=IMAGES)
 
 
@@ -35,12 +37,14 @@ def _parameters(config: dict[str, Any], kind: str) -> dict[str, Any]:
 def test_what_a_pod_of_the_router_needs_is_made_before_it_and_all_of_it_belongs_to_the_deployment() -> None:
     made = _objects()
     assert list(made) == [
-        "ServiceAccount llama-router",
-        "Role llama-router",
-        "RoleBinding llama-router",
+        "ServiceAccount llama-picker",
+        "Role llama-picker",
+        "RoleBinding llama-picker",
         "InferencePool llama",
-        "NetworkPolicy llama-router",
+        "NetworkPolicy llama-picker",
         "Service llama-engines",
+        "Service llama-picker",
+        "Deployment llama-picker",
         "Deployment llama-router",
         "PodDisruptionBudget llama-router",
     ]
@@ -50,46 +54,51 @@ def test_what_a_pod_of_the_router_needs_is_made_before_it_and_all_of_it_belongs_
         assert each["metadata"]["annotations"][HASH_ANNOTATION]
 
 
-def test_its_pods_are_no_replicas_and_nobody_connects_to_their_picker() -> None:
+def test_its_pods_are_no_replicas_and_the_router_alone_connects_to_the_picker() -> None:
     made = _objects()
-    pods = made["Deployment llama-router"]["spec"]["template"]["metadata"]["labels"]
-    assert pods == {ROUTER_LABEL: "llama"}
-    policy = made["NetworkPolicy llama-router"]["spec"]
-    assert policy["podSelector"]["matchLabels"] == pods
-    assert [each["port"] for each in policy["ingress"][0]["ports"]] == [8000, 9090]
+    pods = {each: made[f"Deployment llama-{each}"]["spec"]["template"]["metadata"]["labels"] for each in PARTS}
+    assert pods == {"picker": {PICKER_LABEL: "llama"}, "router": {ROUTER_LABEL: "llama"}}
+    policy = made["NetworkPolicy llama-picker"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == pods["picker"]
+    asked, metrics = policy["ingress"]
+    assert [peer["podSelector"]["matchLabels"] for peer in asked["from"]] == [pods["router"]]
+    assert ([each["port"] for each in asked["ports"]], metrics) == ([9002, 9003], {"ports": [METRICS]})
     selector = {DEPLOYMENT_LABEL: "llama"}
     assert made["InferencePool llama"]["spec"]["selector"]["matchLabels"] == selector
     assert made["Service llama-engines"]["spec"]["selector"] == selector
+    assert made["Service llama-picker"]["spec"]["selector"] == pods["picker"]
+    assert [made[f"Deployment llama-{each}"]["spec"]["replicas"] for each in PARTS] == [1, 3]
 
 
 def test_it_may_read_what_a_picker_reads_and_nothing_else() -> None:
     made = _objects()
-    rules = made["Role llama-router"]["rules"]
+    rules = made["Role llama-picker"]["rules"]
     assert {(rule["apiGroups"][0], kind) for rule in rules for kind in rule["resources"]} == {
         (group, kind) for group, kinds in PICKER_RIGHTS for kind in kinds
     }
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
-    [subject] = made["RoleBinding llama-router"]["subjects"]
-    assert (subject["name"], subject["namespace"]) == ("llama-router", "ml")
-    assert made["Deployment llama-router"]["spec"]["template"]["spec"]["serviceAccountName"] == "llama-router"
+    [subject] = made["RoleBinding llama-picker"]["subjects"]
+    assert (subject["name"], subject["namespace"]) == ("llama-picker", "ml")
+    assert made["Deployment llama-picker"]["spec"]["template"]["spec"]["serviceAccountName"] == "llama-picker"
+    assert made["Deployment llama-router"]["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
 
 
-@every_case("index", (0, 1))
-def test_each_container_keeps_to_the_restricted_profile_and_serves_on_while_it_ends(index: int) -> None:
-    spec = _objects()["Deployment llama-router"]["spec"]["template"]["spec"]
-    container = spec["containers"][index]
-    assert container["image"] == (IMAGES.proxy, IMAGES.picker)[index]
+@every_case("part", PARTS)
+def test_each_container_keeps_to_the_restricted_profile(part: str) -> None:
+    spec = _objects()[f"Deployment llama-{part}"]["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    assert container["image"] == {"router": IMAGES.proxy, "picker": IMAGES.picker}[part]
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert "readinessProbe" in container
+
+
+def test_an_envoy_that_ends_serves_on_for_as_long_as_an_answer_may_take() -> None:
+    spec = _objects()["Deployment llama-router"]["spec"]["template"]["spec"]
+    [container] = spec["containers"]
     assert container["lifecycle"]["preStop"]["sleep"]["seconds"] == 75 < spec["terminationGracePeriodSeconds"]
-
-
-def test_only_envoy_says_whether_a_pod_takes_requests() -> None:
-    proxy, picker = _objects()["Deployment llama-router"]["spec"]["template"]["spec"]["containers"]
-    assert "readinessProbe" in proxy
-    assert "readinessProbe" not in picker, "without it, requests go on past the picker"
 
 
 def test_the_picker_remembers_as_many_blocks_as_a_replica_keeps_and_reads_the_engines_own_names() -> None:
@@ -111,7 +120,7 @@ def test_adapters_reach_the_picker_if_there_are_any(spec: str) -> None:
 
 
 def test_envoy_asks_about_requests_alone_and_takes_no_replica_from_a_client() -> None:
-    config = proxy_config("llama-engines")
+    config = proxy_config("llama-engines", "llama-picker")
     clients, picking = config["static_resources"]["listeners"]
     [route] = _manager(clients)["route_config"]["virtual_hosts"][0]["routes"]
     assert route["request_headers_to_remove"] == ["x-gateway-destination-endpoint"]
@@ -138,6 +147,7 @@ def test_tolerations_and_pull_secrets_of_the_user_are_the_routers_too() -> None:
     pod = options().pod.__class__(
         tolerations=({"key": "x", "operator": "Exists"},), image_pull_secrets=({"name": "s"},)
     )
-    spec = _objects(pod=pod)["Deployment llama-router"]["spec"]["template"]["spec"]
-    assert spec["tolerations"] == [{"key": "x", "operator": "Exists"}]
-    assert spec["imagePullSecrets"] == [{"name": "s"}]
+    for part in PARTS:
+        spec = _objects(pod=pod)[f"Deployment llama-{part}"]["spec"]["template"]["spec"]
+        assert spec["tolerations"] == [{"key": "x", "operator": "Exists"}]
+        assert spec["imagePullSecrets"] == [{"name": "s"}]

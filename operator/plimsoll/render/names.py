@@ -17,7 +17,10 @@ WEIGHTS_LABEL = f"{GROUP}/weights"
 """On pods that copy weights: the name of their InferenceDeployment. No Service selects them."""
 
 ROUTER_LABEL = f"{GROUP}/router"
-"""On the pods of a router: the name of their InferenceDeployment. Its own Service selects them."""
+PICKER_LABEL = f"{GROUP}/picker"
+"""On the pods of a router, which its own Service selects, and of its picker: the name of their InferenceDeployment."""
+
+OF_ROUTER_PODS = (ROUTER_LABEL, PICKER_LABEL)
 
 POOL_ANNOTATION = f"{GROUP}/pool-record"
 """The pool as JSON on its Deployment: if a status is lost, the placement is read from the running Deployments."""
@@ -35,8 +38,18 @@ def workload_name(name: str, pool: str) -> str:
 
 
 def router_name(name: str) -> str:
-    """The name of a deployment's router: its Deployment, its rights, its policy and its budget."""
+    """The name of a deployment's router: its Deployment and its budget."""
     return f"{name}-router"
+
+
+def picker_name(name: str) -> str:
+    """The name of the picker that a router asks: its Deployment, its Service, its rights and its policy."""
+    return f"{name}-picker"
+
+
+def is_of_router(workload: str, name: str) -> bool:
+    """Whether a Deployment is one of a deployment's router, by its name."""
+    return workload in (router_name(name), picker_name(name))
 
 
 def engines_name(name: str) -> str:

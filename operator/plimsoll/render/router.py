@@ -1,7 +1,7 @@
-"""The objects of a router: an endpoint picker and an Envoy in each pod, their InferencePool, and their rights.
+"""The objects of a router: Envoys, the endpoint picker that they ask, its InferencePool, and its rights.
 
 The model's own Service leads to the router, so clients keep their address. A headless Service names the ready replicas
-for the time in which no picker answers. Everything has one name, ``NAME-router``, but for these two and the pool.
+for the time in which the picker does not answer. The picker has pods of its own: if it ends, all Envoys stay ready.
 """
 
 from __future__ import annotations
@@ -10,7 +10,16 @@ import json
 
 from plimsoll.domain.requests.routing import Routing
 from plimsoll.domain.requests.workload import ENGINE_PORT, ENGINE_PORT_NAME, Manifest, WorkloadOptions
-from plimsoll.render.names import DEPLOYMENT_LABEL, ROUTER_LABEL, deployment_labels, engines_name, metadata, router_name
+from plimsoll.render.names import (
+    DEPLOYMENT_LABEL,
+    PICKER_LABEL,
+    ROUTER_LABEL,
+    deployment_labels,
+    engines_name,
+    metadata,
+    picker_name,
+    router_name,
+)
 from plimsoll.render.objects import stamped
 from plimsoll.render.router_config import (
     PICKER_HEALTH_PORT,
@@ -36,8 +45,7 @@ PICKER_RIGHTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 LIMITS = {"memory": "512Mi"}
-"""Of each container. Seen with two engines: the picker used 61 MiB and the Envoy 73 MiB; the prefixes of a replica with
-30,000 blocks are some 3 MiB."""
+"""Of each container. Seen with two engines: the picker used 61 MiB and the Envoy 73 MiB."""
 
 STOP_SECONDS = 15
 """How long a container may take to end after that."""
@@ -63,8 +71,9 @@ def router_objects(
         _binding(options),
         _pool(options),
         _policy(options),
-        _engines(options),
-        _workload(options, routing, facts, drain_seconds),
+        *_services(options),
+        _picking(options, routing, facts),
+        _routing(options, routing, drain_seconds),
         _budget(options),
     )
     return tuple(map(stamped, made))
@@ -74,13 +83,18 @@ def _head(options: WorkloadOptions, name: str) -> Manifest:
     return metadata(options, name, deployment_labels(options.key.name))
 
 
-def _pods(options: WorkloadOptions) -> dict[str, str]:
+def _of_router(options: WorkloadOptions) -> dict[str, str]:
     """The label of the router's pods. They have none of the engines', which count as replicas."""
     return {ROUTER_LABEL: options.key.name}
 
 
+def _of_picker(options: WorkloadOptions) -> dict[str, str]:
+    """The label of the picker's pod."""
+    return {PICKER_LABEL: options.key.name}
+
+
 def _account(options: WorkloadOptions) -> Manifest:
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _head(options, router_name(options.key.name))}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _head(options, picker_name(options.key.name))}
 
 
 def _role(options: WorkloadOptions) -> Manifest:
@@ -88,12 +102,12 @@ def _role(options: WorkloadOptions) -> Manifest:
         {"apiGroups": [group], "resources": list(kinds), "verbs": ["get", "list", "watch"]}
         for group, kinds in PICKER_RIGHTS
     ]
-    head = _head(options, router_name(options.key.name))
+    head = _head(options, picker_name(options.key.name))
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": head, "rules": rules}
 
 
 def _binding(options: WorkloadOptions) -> Manifest:
-    name = router_name(options.key.name)
+    name = picker_name(options.key.name)
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
@@ -116,7 +130,7 @@ def _pool(options: WorkloadOptions) -> Manifest:
             "endpointPickerRef": {
                 "group": "",
                 "kind": "Service",
-                "name": router_name(name),
+                "name": picker_name(name),
                 "port": {"number": PICKER_PORT},
                 "failureMode": "FailOpen",
             },
@@ -125,33 +139,37 @@ def _pool(options: WorkloadOptions) -> Manifest:
 
 
 def _policy(options: WorkloadOptions) -> Manifest:
-    """Who may connect to a router: everybody to the API and the metrics, nobody to the picker."""
-    ports = [{"port": port, "protocol": "TCP"} for port in (ENGINE_PORT, PICKER_METRICS_PORT)]
+    """Who may connect to a picker: its router, and everybody to its metrics."""
+    asked = [{"port": port, "protocol": "TCP"} for port in (PICKER_PORT, PICKER_HEALTH_PORT)]
+    routers = [{"podSelector": {"matchLabels": _of_router(options)}}]
+    metrics = [{"port": PICKER_METRICS_PORT, "protocol": "TCP"}]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": _head(options, router_name(options.key.name)),
+        "metadata": _head(options, picker_name(options.key.name)),
         "spec": {
-            "podSelector": {"matchLabels": _pods(options)},
+            "podSelector": {"matchLabels": _of_picker(options)},
             "policyTypes": ["Ingress"],
-            "ingress": [{"ports": ports}],
+            "ingress": [{"ports": asked, "from": routers}, {"ports": metrics}],
         },
     }
 
 
-def _engines(options: WorkloadOptions) -> Manifest:
-    """The headless Service of the ready replicas."""
+def _services(options: WorkloadOptions) -> tuple[Manifest, Manifest]:
+    """The headless Services of the ready replicas, and of the picker."""
     name = options.key.name
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _head(options, engines_name(name)),
-        "spec": {
-            "clusterIP": "None",
-            "selector": {DEPLOYMENT_LABEL: name},
-            "ports": [{"name": "http", "port": ENGINE_PORT, "targetPort": ENGINE_PORT_NAME, "protocol": "TCP"}],
-        },
-    }
+    engines = {"name": "http", "port": ENGINE_PORT, "targetPort": ENGINE_PORT_NAME, "protocol": "TCP"}
+    ports = (("picker", PICKER_PORT), ("health", PICKER_HEALTH_PORT))
+    picker = [{"name": each, "port": port, "protocol": "TCP"} for each, port in ports]
+    return (
+        _headless(options, engines_name(name), {DEPLOYMENT_LABEL: name}, [engines]),
+        _headless(options, picker_name(name), _of_picker(options), picker),
+    )
+
+
+def _headless(options: WorkloadOptions, name: str, selector: dict[str, str], ports: list[Manifest]) -> Manifest:
+    spec = {"clusterIP": "None", "selector": selector, "ports": ports}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _head(options, name), "spec": spec}
 
 
 def _budget(options: WorkloadOptions) -> Manifest:
@@ -159,18 +177,36 @@ def _budget(options: WorkloadOptions) -> Manifest:
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": _head(options, router_name(options.key.name)),
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _pods(options)}},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": _of_router(options)}},
     }
 
 
-def _workload(options: WorkloadOptions, routing: Routing, facts: PickerFacts, drain_seconds: int) -> Manifest:
+def _picking(options: WorkloadOptions, routing: Routing, facts: PickerFacts) -> Manifest:
+    """The Deployment of the picker. There is one: it alone knows which replica got which prefix."""
+    pod = {"serviceAccountName": picker_name(options.key.name), "containers": [_picker(options, routing, facts)]}
+    return _workload(options, picker_name(options.key.name), _of_picker(options), 1, pod)
+
+
+def _routing(options: WorkloadOptions, routing: Routing, drain_seconds: int) -> Manifest:
+    """The Deployment of the router."""
     ending = {"preStop": {"sleep": {"seconds": drain_seconds}}}
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": _pods(options)},
+        "labelSelector": {"matchLabels": _of_router(options)},
     }
+    pod = {
+        "containers": [{**_proxy(options, routing), "lifecycle": ending}],
+        "topologySpreadConstraints": [spread],
+        "terminationGracePeriodSeconds": drain_seconds + STOP_SECONDS,
+        "automountServiceAccountToken": False,
+    }
+    return _workload(options, router_name(options.key.name), _of_router(options), routing.replicas, pod)
+
+
+def _workload(options: WorkloadOptions, name: str, labels: dict[str, str], replicas: int, pod: Manifest) -> Manifest:
+    """A Deployment whose pods go where the user's may go."""
     user = options.pod
     wishes: Manifest = {
         "tolerations": list(user.tolerations),
@@ -180,22 +216,16 @@ def _workload(options: WorkloadOptions, routing: Routing, facts: PickerFacts, dr
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": _head(options, router_name(options.key.name)),
+        "metadata": _head(options, name),
         "spec": {
-            "replicas": routing.replicas,
+            "replicas": replicas,
             "revisionHistoryLimit": 2,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            "selector": {"matchLabels": _pods(options)},
+            "selector": {"matchLabels": labels},
             "template": {
-                "metadata": {"labels": _pods(options)},
+                "metadata": {"labels": labels},
                 "spec": {
-                    "serviceAccountName": router_name(options.key.name),
-                    "containers": [
-                        {**_proxy(options, routing), "lifecycle": ending},
-                        {**_picker(options, routing, facts), "lifecycle": ending},
-                    ],
-                    "topologySpreadConstraints": [spread],
-                    "terminationGracePeriodSeconds": drain_seconds + STOP_SECONDS,
+                    **pod,
                     "enableServiceLinks": False,
                     "securityContext": {
                         "runAsNonRoot": True,
@@ -211,7 +241,8 @@ def _workload(options: WorkloadOptions, routing: Routing, facts: PickerFacts, dr
 
 
 def _proxy(options: WorkloadOptions, routing: Routing) -> Manifest:
-    config = json.dumps(proxy_config(engines_name(options.key.name)), separators=(",", ":"))
+    name = options.key.name
+    config = json.dumps(proxy_config(engines_name(name), picker_name(name)), separators=(",", ":"))
     return {
         "name": "proxy",
         "image": routing.images.proxy,
@@ -224,7 +255,7 @@ def _proxy(options: WorkloadOptions, routing: Routing) -> Manifest:
 
 
 def _picker(options: WorkloadOptions, routing: Routing, facts: PickerFacts) -> Manifest:
-    """The picker. It has no readiness probe: while it is away, the Envoy next to it goes on without it."""
+    health = {"port": PICKER_HEALTH_PORT, "service": PICKER_SERVICE}
     ports = (("picker", PICKER_PORT), ("health", PICKER_HEALTH_PORT), ("metrics", PICKER_METRICS_PORT))
     return {
         "name": "picker",
@@ -239,11 +270,8 @@ def _picker(options: WorkloadOptions, routing: Routing, facts: PickerFacts) -> M
             "--tracing=false",
         ],
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
-        "livenessProbe": {
-            "grpc": {"port": PICKER_HEALTH_PORT, "service": PICKER_SERVICE},
-            "initialDelaySeconds": 15,
-            "periodSeconds": 10,
-        },
+        "readinessProbe": {"grpc": health, "periodSeconds": 2},
+        "livenessProbe": {"grpc": health, "initialDelaySeconds": 15, "periodSeconds": 10},
         **_confined(),
     }
 

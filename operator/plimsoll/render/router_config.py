@@ -132,7 +132,7 @@ def picker_config(facts: PickerFacts) -> Manifest:
     }
 
 
-def proxy_config(engines: str) -> Manifest:
+def proxy_config(engines: str, picker: str) -> Manifest:
     """Return Envoy's configuration.
 
     A request passes two listeners of the same Envoy. The outer one takes it from the client, and sends it to the inner
@@ -141,6 +141,7 @@ def proxy_config(engines: str) -> Manifest:
 
     Args:
         engines: the name of the headless Service of all ready replicas.
+        picker: that of the picker.
     """
     return {
         "admin": {"address": _address("127.0.0.1", ADMIN_PORT)},
@@ -149,7 +150,7 @@ def proxy_config(engines: str) -> Manifest:
                 _listener("clients", "0.0.0.0", ENGINE_PORT, [_to_picked()], []),  # noqa: S104 - all pods may ask
                 _listener("picking", "127.0.0.1", PICKING_PORT, [_check_route(), _to_replica()], [_check(), _asking()]),
             ],
-            "clusters": [_picked(engines), _replica(), _picker()],
+            "clusters": [_picked(engines), _replica(), _picker(picker)],
         },
     }
 
@@ -306,16 +307,16 @@ def _replica() -> Manifest:
     }
 
 
-def _picker() -> Manifest:
+def _picker(name: str) -> Manifest:
     options = {
         "@type": f"{_TYPES}.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {"http2_protocol_options": {}},
     }
-    there = _endpoint("127.0.0.1", PICKER_PORT)
+    there = _endpoint(name, PICKER_PORT)
     there["endpoint"]["health_check_config"] = {"port_value": PICKER_HEALTH_PORT}
     return {
         "name": "picker",
-        "type": "STATIC",
+        "type": "STRICT_DNS",
         "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options},
         "health_checks": [_each_second({"grpc_health_check": {"service_name": PICKER_SERVICE}})],
         "load_assignment": {"cluster_name": "picker", "endpoints": [{"lb_endpoints": [there]}]},

@@ -112,7 +112,7 @@ WHAT_HELPS: Mapping[PublicWord | str, str] = MappingProxyType(
         RoutingTrouble.GATEWAY_MISSING: "install the CRDs of the Gateway API Inference Extension 1.5.0 (kubectl apply "
         "-f https://github.com/kubernetes-sigs/gateway-api-inference-extension/releases/download/v1.5.0/manifests.yaml)"
         ", set the chart's value routing to true, or set spec.routing.mode to Service",
-        RoutingTrouble.ROUTER_NOT_READY: "look at the pods of the Deployment with the suffix -router",
+        RoutingTrouble.ROUTER_NOT_READY: "look at the pods of its Deployments, with the suffixes -router and -picker",
         LiveTrouble.TOO_SLOW: "approve the move that is proposed, allow faster GPUs in spec.gpu, or relax spec.slo",
     }
 )

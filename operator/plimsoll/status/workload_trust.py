@@ -16,7 +16,7 @@ from plimsoll.render.names import (
     MANAGED_BY,
     POOL_ANNOTATION,
     POOL_LABEL,
-    router_name,
+    is_of_router,
     workload_name,
 )
 from plimsoll.status.places import drain_doubt, place_doubt, split_doubt, target_from
@@ -37,7 +37,7 @@ def is_adoptable(body: Body, name: str) -> bool:
         return False
     if labels.get(MANAGED_BY) != FIELD_MANAGER or labels.get(DEPLOYMENT_LABEL) != name:
         return False
-    return body.get("kind") != _DEPLOYMENT or head.get("name") == router_name(name) or not record_doubt(body, name)
+    return body.get("kind") != _DEPLOYMENT or is_of_router(str(head.get("name")), name) or not record_doubt(body, name)
 
 
 def workload_doubt(body: Body, owner: Body) -> str:

@@ -523,14 +523,12 @@ class RoutingSpec(ApiModel):
 
     mode: RoutingMode = Field(
         default=RoutingMode.SERVICE,
-        description="Service: connections go to any ready replica. Standalone: an endpoint picker next to an Envoy, "
-        "behind the Service of the same name, sends a request to the replica that knows its prefix or has the shortest "
-        "queue, and holds it while no replica runs.",
+        description="Service: connections go to any ready replica. Standalone: Envoys and an endpoint picker behind "
+        "the Service of the same name send a request to the replica that knows its prefix or has the shortest queue, "
+        "and hold it while no replica runs.",
     )
     replicas: Annotated[int, Field(ge=1, le=8)] = Field(
-        default=1,
-        description="Pods of the router. Each knows the prefixes of its own requests alone, so two find fewer of them "
-        "in the engines' caches than one.",
+        default=2, description="Pods of the router. They ask the same picker, so more of them find as many prefixes."
     )
 
     @property

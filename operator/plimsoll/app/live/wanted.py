@@ -65,7 +65,7 @@ def wanted_signals(deployment: Deployment) -> WantedSamples:
         engine_of(spec.engine.engine_name).metrics,
         addresses,
         inference_pool=deployment.inference_pool,
-        router=RouterPods(deployment.placed.around.router.pods, not pods) if deployment.is_routed else None,
+        router=RouterPods(deployment.placed.around.router.pickers, not pods) if deployment.is_routed else None,
         days=None if is_off else _days_wanted(deployment, spec.rebalancing.cooldown_seconds),
         idle_seconds=policy_of(spec).idle_seconds,
         buckets=not is_off and spec.slo is not None and spec.slo.percentile is not None,

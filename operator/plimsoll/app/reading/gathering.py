@@ -23,9 +23,12 @@ from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
+    PICKER_LABEL,
     POOL_LABEL,
     ROUTER_LABEL,
     engines_name,
+    is_of_router,
+    picker_name,
     router_name,
     workload_name,
 )
@@ -50,6 +53,7 @@ class _Gathering:
     jobs: dict[str, Body] = field(default_factory=dict)
     of_router: list[Body] = field(default_factory=list)
     router_pods: list[PodFacts] = field(default_factory=list)
+    pickers: list[PodFacts] = field(default_factory=list)
 
     def complain(self, complaint: str) -> None:
         if len(self.complaints) < MOST_COMPLAINTS:
@@ -99,19 +103,21 @@ def _owner_of(body: Body, found: Mapping[ObjectKey, _Gathering]) -> _Gathering |
 def _gather_of_router(body: Body, found: Mapping[ObjectKey, _Gathering], read: ReadPod) -> None:
     """Add a Deployment or a pod of a router. Anybody can write labels, so a pod must be of our Deployment."""
     head, labels = body["metadata"], _labels(body)
-    if ROUTER_LABEL in labels:
-        into = found.get(ObjectKey(head["namespace"], labels[ROUTER_LABEL]))
-        if into is not None and _was_made_by(body, router_name(labels[ROUTER_LABEL])):
-            _guarded("Pod", body, into, lambda into: _add_router_pod(read(body), into))
-    elif labels.get(DEPLOYMENT_LABEL) and head["name"] == router_name(labels[DEPLOYMENT_LABEL]):
+    for label, workload in ((ROUTER_LABEL, router_name), (PICKER_LABEL, picker_name)):
+        into = found.get(ObjectKey(head["namespace"], str(labels.get(label))))
+        if into is not None and _was_made_by(body, workload(str(labels[label]))):
+            _guarded("Pod", body, into, partial(_add_router_pod, body, read, is_picker=label == PICKER_LABEL))
+            return
+    if labels.get(DEPLOYMENT_LABEL) and is_of_router(str(head["name"]), str(labels[DEPLOYMENT_LABEL])):
         into = _owner_of(body, found)
         if into is not None:
             into.of_router.append(body)
 
 
-def _add_router_pod(facts: PodFacts, into: _Gathering) -> None:
+def _add_router_pod(body: Body, read: ReadPod, into: _Gathering, *, is_picker: bool) -> None:
+    facts = read(body)
     if not facts.ended and not facts.terminating:
-        into.router_pods.append(facts)
+        (into.pickers if is_picker else into.router_pods).append(facts)
 
 
 def _gather_routers(store: Picture, found: Mapping[ObjectKey, _Gathering]) -> str:
@@ -125,23 +131,37 @@ def _gather_routers(store: Picture, found: Mapping[ObjectKey, _Gathering]) -> st
             into.of_router.append(body)
     for key, each in found.items():
         if each.of_router:
-            names = ((SERVICES, engines_name(key.name)), (DISRUPTION_BUDGETS, router_name(key.name)))
+            names = (
+                (SERVICES, engines_name(key.name)),
+                (SERVICES, picker_name(key.name)),
+                (DISRUPTION_BUDGETS, router_name(key.name)),
+            )
             others = [store.get(kind, ObjectKey(key.namespace, name)) for kind, name in names]
             each.of_router += [body for body in others if body is not None and _owner_of(body, found) is each]
     return next((kind.plural for kind in OF_ROUTERS if kind not in store.read), "")
 
 
 def _router(each: _Gathering, lacks: str) -> RouterView:
-    """Return the router as it runs. Its Deployment says whether a pod should take requests by now.
+    """Return the router as it runs. Its Deployments say whether their pods should be ready by now.
 
     Source: the conditions of a Deployment, ``pkg/controller/deployment/progress.go`` of Kubernetes.
     """
-    pods = each.router_pods
-    ready = sum(1 for pod in pods if pod.ready)
-    statuses = (body.get("status") or {} for body in each.of_router if body.get("kind") == DEPLOYMENTS.kind)
-    progress = (part for status in statuses for part in status.get("conditions") or () if part["type"] == "Progressing")
-    has_come = any(part["status"] == "False" or part.get("reason") == "NewReplicaSetAvailable" for part in progress)
-    return RouterView(lacks, {pod.name: pod.address for pod in pods}, ready, is_down=has_come and not ready)
+    ready = sum(1 for pod in each.router_pods if pod.ready)
+    due = {key_of(body).name for body in each.of_router if body.get("kind") == DEPLOYMENTS.kind and _has_come(body)}
+    name = str(each.owner["metadata"]["name"])
+    return RouterView(
+        lacks,
+        {pod.name: pod.address for pod in each.pickers},
+        ready,
+        is_down=router_name(name) in due and not ready,
+        is_blind=picker_name(name) in due and not any(pod.ready for pod in each.pickers),
+    )
+
+
+def _has_come(workload: Body) -> bool:
+    parts = (workload.get("status") or {}).get("conditions") or ()
+    progress = [part for part in parts if part["type"] == "Progressing"]
+    return any(part["status"] == "False" or part.get("reason") == "NewReplicaSetAvailable" for part in progress)
 
 
 def _guarded(kind: str, body: Body, into: _Gathering, gather: Callable[[_Gathering], None]) -> None:

@@ -27,9 +27,9 @@ from plimsoll.render.names import (
     FIELD_MANAGER,
     HASH_ANNOTATION,
     MANAGED_BY,
+    OF_ROUTER_PODS,
     POOL_ANNOTATION,
     POOL_LABEL,
-    ROUTER_LABEL,
 )
 from plimsoll.status.reading import RECORD, read
 
@@ -44,7 +44,7 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 _HEAD = (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp")
 _REFERENCE = ("kind", "name", "uid", "controller")
 _OWN_LABELS = (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)
-_OWN_POD_LABELS = (*_OWN_LABELS, QUEUE_LABEL, ROUTER_LABEL)
+_OWN_POD_LABELS = (*_OWN_LABELS, QUEUE_LABEL, *OF_ROUTER_PODS)
 _OWN_ANNOTATIONS = (HASH_ANNOTATION, POOL_ANNOTATION, INPUTS_ANNOTATION, RENDERING_ANNOTATION)
 
 LONGEST_ANNOTATION = 4096
@@ -170,7 +170,7 @@ def pod(body: Body) -> Body | None:
     Of a pod that is ours the state is kept, too; of another pod, what it takes from its node.
     """
     labels = body["metadata"].get("labels") or {}
-    ours = DEPLOYMENT_LABEL in labels or ROUTER_LABEL in labels
+    ours = any(label in labels for label in (DEPLOYMENT_LABEL, *OF_ROUTER_PODS))
     if not ours and not holds_gpus(body):
         return _plain(body)
     if not ours and not is_bound(body):

@@ -16,7 +16,7 @@ PROXY_IMAGE = "docker.io/envoyproxy/envoy:distroless-v1.40.0"
 class RoutingMode(StrEnum):
     """Who chooses the replica of a request.
 
-    ``SERVICE``: nobody, connections go to any ready replica. ``STANDALONE``: an endpoint picker next to an Envoy,
+    ``SERVICE``: nobody, connections go to any ready replica. ``STANDALONE``: an endpoint picker that Envoys ask,
     behind the Service of the same name. ``GATEWAY``: an endpoint picker that a Gateway of the cluster asks.
     """
 
@@ -40,20 +40,22 @@ class RouterView:
 
     Attributes:
         lacks: the kind of objects that the cluster does not have, or that the operator may not read; empty if none.
-        pods: the IP address of each of its pods that exist, by name; empty if it has none yet.
-        ready: how many of them take requests.
+        pickers: the IP address of each pod of its picker, by name; empty if it has none yet.
+        ready: how many pods of the router take requests.
         is_down: whether none does although one has, or should by now.
+        is_blind: the same of the picker: requests go to any ready replica.
     """
 
     lacks: str = ""
-    pods: Mapping[str, str] = field(default_factory=dict)
+    pickers: Mapping[str, str] = field(default_factory=dict)
     ready: int = 0
     is_down: bool = False
+    is_blind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RouterImages:
-    """The images of the two containers of a router."""
+    """The images of a router's Envoys and of their picker."""
 
     picker: str = PICKER_IMAGE
     proxy: str = PROXY_IMAGE
@@ -68,7 +70,7 @@ class Routing:
 
     Attributes:
         mode: STANDALONE or GATEWAY.
-        replicas: its pods. Each picker remembers the prefixes of its own requests alone.
+        replicas: its pods. They ask the same picker.
         gateway: the Gateway, for GATEWAY.
         images: of its containers.
     """
