@@ -17,21 +17,11 @@ class RoutingMode(StrEnum):
     """Who chooses the replica of a request.
 
     ``SERVICE``: nobody, connections go to any ready replica. ``STANDALONE``: an endpoint picker that Envoys ask,
-    behind the Service of the same name. ``GATEWAY``: an endpoint picker that a Gateway of the cluster asks.
+    behind the Service of the same name.
     """
 
     SERVICE = "Service"
     STANDALONE = "Standalone"
-    GATEWAY = "Gateway"
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayRef:
-    """The Gateway that routes are attached to. ``section`` is one of its listeners; None: any that fits."""
-
-    name: str
-    namespace: str
-    section: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +59,11 @@ class Routing:
     """The router of one deployment.
 
     Attributes:
-        mode: STANDALONE or GATEWAY.
+        mode: STANDALONE, so far.
         replicas: its pods. They ask the same picker.
-        gateway: the Gateway, for GATEWAY.
         images: of its containers.
     """
 
     mode: RoutingMode
     replicas: int = 1
-    gateway: GatewayRef | None = None
     images: RouterImages = USUAL_IMAGES
