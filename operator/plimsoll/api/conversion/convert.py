@@ -305,7 +305,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
     if spec.engine.release < engine.oldest:
         raise InvalidInput(
             "spec.engine.version",
-            spec.engine.version,
+            spec.engine.release_name,
             f"Use {engine.oldest} or newer: older engines are unknown here.",
         )
     _check_engine(spec.engine, engine)
@@ -355,7 +355,7 @@ def _check_engine(spec: EngineSpec, engine: Engine) -> None:
             "spec.engine.weightStreaming.layers", streaming.layers, f"Write at most the group's {streaming.group}."
         )
     if streaming is not None:
-        check_feature(spec, Feature.WEIGHT_STREAMING, "spec.engine.weightStreaming", spec.version)
+        check_feature(spec, Feature.WEIGHT_STREAMING, "spec.engine.weightStreaming", spec.release_name)
     check_media(spec)
     if spec.lora is not None and not engine.lora_ranks:
         raise InvalidInput("spec.engine.lora", spec.lora.max_adapters, f"{engine.title} gets no adapters; remove it.")
