@@ -275,10 +275,6 @@ class Memory:
         self.requests.begin()
         self._estimated.begin()
 
-    def without_answers(self) -> Memory:
-        """Return a memory with only those parts that change decisions."""
-        return Memory(turns=TurnMemo(dict(self.turns.memories)), leaving=LeavingNodes(dict(self.leaving.since)))
-
     def figures(self, ready: Ready, fleet: Fleet) -> MemoryEstimate | None:
         """Return the estimate of what runs of a deployment."""
         uid, pools = ready.deployment.identity.uid, ready.deployment.placed.pools
