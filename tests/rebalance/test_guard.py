@@ -206,6 +206,17 @@ def test_the_users_bounds_are_carried_out_at_once() -> None:
     assert held(REMOVE, situation(*spent)) is not None
 
 
+@pytest.mark.parametrize(("added", "count", "is_held"), [(0, 1, False), (1, 1, False), (2, 1, True), (1, 2, True)])
+def test_additions_of_an_hour_are_counted_by_replicas(added: int, count: int, *, is_held: bool) -> None:
+    """The bound is two, and so many were added before."""
+    change = ADD if count == 1 else replace(ADD, count=count)
+    history = ChangeHistory((ChangeRecord(NOW - 3000, ChangeKind.ADD, added=added),) if added else ())
+    where = replace(situation(policy=replace(POLICY, max_replicas=9, additions_per_hour=2)), history=history)
+    found = held(change, where)
+    assert (found is not None) is is_held
+    assert found is None or found[0] is DecisionReason.ADDITIONS_PER_HOUR_SPENT
+
+
 def test_the_bound_that_lasts_longest_is_named() -> None:
     """Setting, then the hour, then the reversals, then the cool-down."""
     reversal = ((500.0, ChangeKind.REMOVE), (100.0, ChangeKind.ADD))

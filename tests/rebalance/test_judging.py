@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from plimsoll.rebalance.diagnosis.judging import Judged, judged
+from plimsoll.rebalance.diagnosis.judging import SETTLED_SECONDS, Judged, judged
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.law.wishes import Need, Wish
 from plimsoll.rebalance.signals.forecast import Point, Season, step_of
@@ -28,7 +29,7 @@ def wish_in(look: Judged) -> Wish:
 
 def test_a_look_is_remembered_with_what_would_have_been_enough() -> None:
     look = judged(situation(EASY, EASY))
-    assert look.memory.looks == (Look(NOW, wish_in(look).enough, rate=wish_in(look).rate),)
+    assert look.memory.looks == (Look(NOW, wish_in(look).enough, NOW, wish_in(look).rate),)
     assert wish_in(look).enough >= wish_in(look).replicas
 
 
@@ -51,6 +52,33 @@ def test_engines_that_have_not_said_how_much_cache_they_hold_use_none_of_it() ->
     assert known.traffic is not None
     silent = replace(known, held_tokens=0, traffic=replace(known.traffic, used_tokens=0.0))
     assert wish_in(judged(situation(EASY, load=silent, model=None))).replicas == 1
+
+
+@pytest.mark.parametrize(
+    ("placement", "is_settled"),
+    [
+        ({}, True),
+        ({"settled_since": NOW - SETTLED_SECONDS}, False),
+        ({"settled_since": NOW - SETTLED_SECONDS - 1}, True),
+        ({"settled_since": None}, False),
+        ({"updating": True}, False),
+        ({"replicas": 3}, False),
+        ({"replicas": 3, "new_replicas": 1}, True),
+        ({"replicas": 4, "new_replicas": 1}, False),
+        ({"replicas": 3, "new_replicas": 2}, True),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(("retuned", "is_old"), [(None, True), (SETTLED_SECONDS, False), (SETTLED_SECONDS + 1, True)])
+def test_a_queue_is_news_once_every_replica_has_served_for_a_while_as_it_is_set(
+    placement: dict[str, Any], retuned: float | None, *, is_settled: bool, is_old: bool
+) -> None:
+    queued = replace(EASY, waiting=9.0)
+    changes = () if retuned is None else (ChangeRecord(NOW - retuned, ChangeKind.RETUNE),)
+    found = judged(
+        situation(queued, queued, **{"model": None, "replicas": 2, "history": ChangeHistory(changes)} | placement)
+    )
+    assert (wish_in(found).need is Need.QUEUE) is (is_settled and is_old)
 
 
 def test_the_longest_start_is_learned() -> None:

@@ -257,6 +257,14 @@ def test_the_ratio_of_the_percentile_to_the_mean_is_learned_step_by_step() -> No
     assert many.spread.token is None, "nobody saw it"
 
 
+@pytest.mark.parametrize(("ratio", "kept"), [(0.1, 0.25), (0.25, 0.25), (3.0, 3.0), (10.0, 10.0), (11.0, 10.0)])
+def test_a_ratio_is_learned_within_bounds(ratio: float, kept: float) -> None:
+    seen = Percentile(2.0 * ratio, mean=2.0)
+    found = Spread(50).learned(seen, seen, (1.0, 1.0), share=1.0)
+    assert [found.first_token, found.token] == pytest.approx([kept, kept])
+    assert Spread(50).learned(replace(seen, is_least=True), replace(seen, mean=0.0), (1.0, 1.0), 1.0) == Spread(50)
+
+
 def test_nothing_is_learned_of_no_percentile_and_of_another_one_nothing_is_known() -> None:
     known = learned(LoopMemory(), UNEVEN, 95)
     assert learned(LoopMemory(), UNEVEN, None).spread == Spread()

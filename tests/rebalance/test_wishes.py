@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
+from plimsoll.rebalance.law.price import COOLDOWN_SECONDS
 from plimsoll.rebalance.law.wishes import DeploymentLoad, Need, Wish, wish_for_queue, wish_of, with_forecast
 from plimsoll.rebalance.signals.forecast import Expected
+from plimsoll.rebalance.signals.traffic import Traffic
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
 from tests.support.tables import examples
 
@@ -25,7 +27,15 @@ USUAL = Serves()
 
 
 def load(*pods: Serves, **changes: float) -> DeploymentLoad:
-    return DeploymentLoad(traffic(*pods), len(pods), KV_TOKENS, **{"startup_seconds": 300.0, **changes})  # type: ignore[arg-type]
+    return replace(alone(traffic(*pods), len(pods)), **{"startup_seconds": 300.0, **changes})  # type: ignore[arg-type]
+
+
+def alone(seen: Traffic, pods: int) -> DeploymentLoad:
+    """The traffic on as many replicas as are wanted, of which nothing else is known."""
+    return DeploymentLoad(
+        seen, pods, KV_TOKENS, rise=0.0, is_settled=False, most_work=None, startup_seconds=0.0,
+        stay_seconds=COOLDOWN_SECONDS, starting=(), apart=0, lost=0.0, share=1.0,
+    )  # fmt: skip
 
 
 def carried() -> float:
@@ -96,7 +106,7 @@ def test_chance_does_not_change_the_wish() -> None:
             pod("a", USUAL, moments(180), came=lambda at, came=times: 1000.0 + sum(each <= at for each in came))  # type: ignore[misc]
         ).traffic
         assert seen is not None
-        found.append(wish_of(DeploymentLoad(seen, 1, KV_TOKENS), MODEL).replicas)
+        found.append(wish_of(alone(seen, 1), MODEL).replicas)
     assert set(found) == {2}
 
 

@@ -247,7 +247,7 @@ def _slo(spec: InferenceDeploymentSpec) -> Slo | None:
         fix = "It says which of the measured times counts: write slo.ttftMilliseconds or slo.tpotMilliseconds as well."
         raise InvalidInput("spec.slo.percentile", spec.slo.percentile.value, fix)
     times = _seconds(spec.slo.ttft_milliseconds), _seconds(spec.slo.tpot_milliseconds)
-    return Slo(*times, None if spec.slo.percentile is None else int(spec.slo.percentile.value.removeprefix("P")))
+    return Slo(*times, None if spec.slo.percentile is None else spec.slo.percentile.percent)
 
 
 def _seconds(milliseconds: int | None) -> float | None:

@@ -236,6 +236,11 @@ class LatencyPercentile(StrEnum):
     P95 = "P95"
     P99 = "P99"
 
+    @property
+    def percent(self) -> int:
+        """So many."""
+        return int(self.value.removeprefix("P"))
+
 
 class SloSpec(ApiModel):
     """The latency that users must get at the declared load. GPUs that are too slow for it are not used."""

@@ -16,7 +16,7 @@ from plimsoll.rebalance.law.capacity import ReplicaModel, seconds_of_token
 from plimsoll.rebalance.law.wishes import LONG_QUEUE
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
-from plimsoll.rebalance.signals.traffic import SIGNIFICANT, PodLoad, Traffic
+from plimsoll.rebalance.signals.traffic import SIGNIFICANT, PodLoad, Sum, Traffic, summed
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.rebalance.state.memory import LoopMemory, Suspect
@@ -95,8 +95,10 @@ def alike_of(situation: Situation, memory: LoopMemory, traffic: Traffic) -> Alik
     favoured = favoured_of(rest)
     if not apart and not favoured:
         return Alike(traffic)
-    usual = fmean(each.waiting for each in rest if each not in favoured)
-    loads = [replace(each, waiting=usual, preempted=rest[0].preempted) if each in favoured else each for each in rest]
+    others = [each for each in rest if each not in favoured]
+    waiting, preempted = fmean(each.waiting for each in others), summed(each.preempted for each in others)
+    usual = Sum(preempted.total / len(others), preempted.number / len(others))
+    loads = [replace(each, waiting=waiting, preempted=usual) if each in favoured else each for each in rest]
     successor = situation.replacement
     lost = (slow[each.pod] for each in apart if successor is None or each.pod != successor.pod)
     came, of_rest = (sum(each.arrivals.per_second for each in some) for some in (traffic.loads, rest))

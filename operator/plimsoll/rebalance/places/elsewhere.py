@@ -107,7 +107,7 @@ class _Search:
         )
         option = found.site.option
         bill = bill_of(self.what_if.tenant.pools, market, hourly_price)
-        if bill and option is not None and option.hourly_price is not None:
+        if bill and option.hourly_price is not None:
             to_bill = option.hourly_price * found.replicas
             numbers = (*numbers, ("bill", format_price(bill)), ("to_bill", format_price(to_bill)))
         return Sought(reason, digest, found.site.place, found.replicas, numbers)
@@ -172,7 +172,7 @@ def _search(situation: Situation, judged: Judged, what_if: WhatIf) -> _Search | 
     hope = wish.capacity.per_second / capacity_of(model, traffic.lengths).per_second
     place, memory = pools[0].target.place, judged.memory
     startup = memory.expected_startup_seconds
-    here = Site(place, model, traffic.lengths, memory.slowness, hope, startup_seconds=startup)
+    here = Site(place, model, traffic.lengths, memory.slowness, hope, startup)
     return _Search(situation, judged, what_if, here)
 
 

@@ -82,9 +82,6 @@ class Sum(NamedTuple):
         return self.total / self.number if self.number > 0 else None
 
 
-NOTHING_SUMMED = Sum(0.0, 0.0)
-
-
 def summed(sums: Iterable[Sum]) -> Sum:
     """Return the sum of several pods."""
     totals, counts = tuple(zip(*sums, strict=True)) or ((), ())
@@ -115,15 +112,15 @@ class PodLoad:
     waiting: float
     running: float
     kv_use: float
-    is_stalled: bool = False
-    rank_uses: tuple[float, ...] = ()
-    rank_queues: tuple[float, ...] = ()
-    used_tokens: float = 0.0
-    arrivals: Rate = Rate(0.0, 0.0)
-    served: float = 0.0
-    token_seconds: Sum = NOTHING_SUMMED
-    ttft_seconds: Sum = NOTHING_SUMMED
-    preempted: Sum = NOTHING_SUMMED
+    is_stalled: bool
+    rank_uses: tuple[float, ...]
+    rank_queues: tuple[float, ...]
+    used_tokens: float
+    arrivals: Rate
+    served: float
+    token_seconds: Sum
+    ttft_seconds: Sum
+    preempted: Sum
 
 
 @dataclass(frozen=True, slots=True)

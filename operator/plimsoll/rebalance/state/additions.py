@@ -213,7 +213,7 @@ class Brake:
     last: ChangeRecord
     result: AdditionResult
     since: float
-    is_awaited: bool = False
+    is_awaited: bool
 
     @property
     def reason(self) -> DecisionReason:
