@@ -81,6 +81,13 @@ def test_a_queue_is_news_once_every_replica_has_served_for_a_while_as_it_is_set(
     assert (wish_in(found).need is Need.QUEUE) is (is_settled and is_old)
 
 
+@pytest.mark.parametrize(("startup", "kept"), [(10.0, 600.0), (300.0, 600.0), (400.0, 800.0)])
+def test_arrivals_are_remembered_for_ten_minutes_or_for_two_starts(startup: float, kept: float) -> None:
+    points = tuple(Point(NOW - age, EASY.rate) for age in (kept + 1, kept, kept - 1))
+    memory = judged(situation(EASY, memory=LoopMemory(points=points, startup_seconds=startup))).memory
+    assert [NOW - each.at for each in memory.points] == [kept, kept - 1, 0]
+
+
 def test_the_longest_start_is_learned() -> None:
     memory = LoopMemory(startup_seconds=120.0)
     for seen, known in ((None, 120.0), (60.0, 120.0), (300.0, 300.0)):

@@ -124,7 +124,7 @@ def _can_be(sample: EngineSample) -> bool:
         math.isfinite(
             sample.at + sum(counts)
         )  # one NaN makes the sum NaN, and the least and the largest are no measure
-        and 0 <= min(counts, default=0) <= max(counts, default=0) <= LARGEST_COUNT
+        and (not counts or 0 <= min(counts) <= max(counts) <= LARGEST_COUNT)
         and (sample.kv_usage is None or sample.kv_usage <= 1)
         and (sample.kv_capacity_tokens is None or 0 < sample.kv_capacity_tokens <= LARGEST_COUNT)
     )
