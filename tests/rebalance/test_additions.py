@@ -14,18 +14,7 @@ from plimsoll.api.v1alpha1.status import ChangeStatus
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.signals.traffic import Rate
-from plimsoll.rebalance.state.additions import (
-    CLOCK_SECONDS,
-    FIRST_PAUSE_SECONDS,
-    IN_VAIN,
-    LONGEST_PAUSE_SECONDS,
-    PATIENT_SECONDS,
-    brake_of,
-    has_risen,
-    is_better,
-    pause_seconds,
-    replicas_without,
-)
+from plimsoll.rebalance.state.additions import IN_VAIN, brake_of, has_risen, is_better, pause_seconds, replicas_without
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, RemoveReplica, Wait
 from plimsoll.rebalance.state.history import AdditionResult, Called, ChangeHistory, ChangeKind, ChangeRecord, Verdict
 from plimsoll.rebalance.state.memory import LoopMemory
@@ -36,6 +25,11 @@ from tests.support.engine_loads import NOW, Serves, replica_model, traffic
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, BUSY, CAPACITY, EASY, situation
 from tests.support.tables import examples
+
+CLOCK_SECONDS = 5.0
+FIRST_PAUSE_SECONDS = 600.0
+LONGEST_PAUSE_SECONDS = 4800.0
+PATIENT_SECONDS = 900.0
 
 STEP, STARTUP = 30.0, 90.0
 PULL = "ErrImagePull: manifest unknown"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.rebalance.diagnosis.judging import SETTLED_SECONDS, Judged, judged
+from plimsoll.rebalance.diagnosis.judging import Judged, judged
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.law.wishes import Need, Wish
 from plimsoll.rebalance.signals.forecast import Point, Season, step_of
@@ -18,6 +18,8 @@ from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRe
 from plimsoll.rebalance.state.memory import Look, LoopMemory
 from tests.support.engine_loads import NOW, replica_model
 from tests.support.live_situations import BUSY, EASY, loads_of, situation
+
+SETTLED_SECONDS = 45.0
 
 LEAST_STARTUP_SECONDS = 180.0
 

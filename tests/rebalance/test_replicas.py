@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind, diagnose
 from plimsoll.rebalance.diagnosis.judging import Judged, judged
-from plimsoll.rebalance.diagnosis.replicas import SILENT_SECONDS, SLOW_SECONDS, alike_of, is_certain, with_suspects
+from plimsoll.rebalance.diagnosis.replicas import alike_of, is_certain, with_suspects
 from plimsoll.rebalance.law.capacity import seconds_of_token, times_of
 from plimsoll.rebalance.signals.metrics import GpuActivity
 from plimsoll.rebalance.signals.traffic import Lengths, Rate, Sum
@@ -28,16 +28,21 @@ from plimsoll.rebalance.state.decisions import (
     ReplaceReplica,
     Wait,
 )
-from plimsoll.rebalance.state.history import HOUR_SECONDS, ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory, Suspect
 from plimsoll.rebalance.state.policy import Mode
-from plimsoll.rebalance.state.replacement import PROVEN_SECONDS, Progress, Replacement, Step, step_of
+from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
 from plimsoll.rebalance.state.situation import Serving, Situation
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, replica_model, summary
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, CAPACITY, enough_for, situation
 from tests.support.tables import every_case
+
+SILENT_SECONDS = 300.0
+SLOW_SECONDS = 120.0
+HOUR_SECONDS = 3600.0
+PROVEN_SECONDS = 60.0
 
 ROUTERS = ("random", "least requests", "sticky")
 

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
-from plimsoll.rebalance.law.price import COOLDOWN_SECONDS
 from plimsoll.rebalance.law.wishes import DeploymentLoad, Need, Wish, wish_for_queue, wish_of, with_forecast
 from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.traffic import Traffic
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
 from tests.support.tables import examples
+
+COOLDOWN_SECONDS = 1800.0
 
 LONG_QUEUE = 5.0
 MOST_FORECAST = 2.0
@@ -56,6 +57,14 @@ def test_arrivals_need_as_many_replicas_as_carry_them(worth: float, replicas: in
     assert abs(wish.replicas - replicas) <= (worth > 9)
     assert wish.replicas >= worth
     assert wish.rate == pytest.approx(worth * carried())
+
+
+@pytest.mark.parametrize("lost", [0.5, 1.0, 2.0])
+def test_what_slow_replicas_do_less_is_needed_on_top(lost: float) -> None:
+    whole, less = of_rate(3.5), of_rate(3.5, lost=lost)
+    assert whole.need is less.need is Need.ARRIVALS
+    assert less.replicas - whole.replicas == pytest.approx(lost, abs=0.5)
+    assert less.enough - whole.enough == pytest.approx(lost, abs=0.5)
 
 
 @given(worth=st.floats(0.05, 20), startup=st.floats(0, 900))

@@ -17,7 +17,7 @@ from plimsoll.api.v1alpha1.status import (
     ReplacementStatus,
     RoomOrderStatus,
 )
-from plimsoll.domain.units import from_rfc3339, to_rfc3339
+from plimsoll.domain.units import from_rfc3339, to_percent, to_rfc3339
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
 from plimsoll.rebalance.law.spread import LEAST_RATIO, MOST_RATIO, NO_SPREAD, Spread
 from plimsoll.rebalance.state.decisions import DecisionReason
@@ -53,7 +53,7 @@ MAX_CHANGES = 250
 
 
 def _percent(slowness: float) -> int:
-    return round(100 * slowness)
+    return to_percent(slowness)
 
 
 def _slowness(percent: int) -> float:

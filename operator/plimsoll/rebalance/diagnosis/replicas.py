@@ -12,6 +12,7 @@ from math import sqrt
 from statistics import fmean, median
 
 from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import to_milliseconds, to_percent
 from plimsoll.rebalance.law.capacity import ReplicaModel, seconds_of_token
 from plimsoll.rebalance.law.wishes import LONG_QUEUE
 from plimsoll.rebalance.signals.load import LoadSummary
@@ -51,7 +52,6 @@ SILENT_SECONDS = 300.0
 LEAST_COUNTED_SECONDS = 30.0
 """How long arrivals at a replica are counted before its share of them says something."""
 
-_MILLISECONDS, _PERCENT = 1000, 100
 
 _UNUSABLE = (SignalState.STALE, SignalState.MISSING, SignalState.INVALID)
 
@@ -152,7 +152,7 @@ def share_numbers(favoured: PodLoad, loads: Sequence[PodLoad]) -> Numbers:
     if total <= 0:
         return ()
     share = favoured.arrivals.per_second / total
-    return ("share_percent", round(_PERCENT * share)), ("equal_percent", round(_PERCENT / len(loads)))
+    return ("share_percent", to_percent(share)), ("equal_percent", to_percent(1 / len(loads)))
 
 
 def with_suspects(memory: LoopMemory, situation: Situation) -> LoopMemory:
@@ -251,7 +251,7 @@ def suspect_numbers(suspect: Suspect, situation: Situation) -> Numbers:
         return figures
     return (
         *figures,
-        ("ratio_percent", round(_PERCENT * suspect.ratio)),
-        ("pod_ms", round(_MILLISECONDS * suspect.seconds)),
-        ("usual_ms", round(_MILLISECONDS * suspect.usual_seconds)),
+        ("ratio_percent", to_percent(suspect.ratio)),
+        ("pod_ms", to_milliseconds(suspect.seconds)),
+        ("usual_ms", to_milliseconds(suspect.usual_seconds)),
     )

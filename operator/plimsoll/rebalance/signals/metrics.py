@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import to_percent
 
 
 class SignalState(StrEnum):
@@ -173,12 +174,9 @@ def worst(states: tuple[SignalState, ...]) -> SignalState:
     return max(states, key=_SEVERITY.__getitem__, default=SignalState.MISSING)
 
 
-_PERCENT = 100
-
-
 def gpu_numbers(gpus: GpuActivity | None) -> Numbers:
     """Return the activity in percent, for people next to a diagnosis; empty if nothing is known."""
     if gpus is None:
         return ()
     pairs = (("memory_busy_percent", gpus.memory), ("tensor_busy_percent", gpus.tensor_cores))
-    return tuple((name, round(_PERCENT * share)) for name, share in pairs if share is not None)
+    return tuple((name, to_percent(share)) for name, share in pairs if share is not None)
