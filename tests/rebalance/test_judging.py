@@ -17,7 +17,7 @@ from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Look, LoopMemory
 from tests.support.engine_loads import NOW, replica_model
-from tests.support.live_situations import BUSY, EASY, loads_of, situation
+from tests.support.live_situations import BUSY, EASY, IDLE, loads_of, situation
 
 SETTLED_SECONDS = 45.0
 
@@ -88,6 +88,20 @@ def test_arrivals_are_remembered_for_ten_minutes_or_for_two_starts(startup: floa
     points = tuple(Point(NOW - age, EASY.rate) for age in (kept + 1, kept, kept - 1))
     memory = judged(situation(EASY, memory=LoopMemory(points=points, startup_seconds=startup))).memory
     assert [NOW - each.at for each in memory.points] == [kept, kept - 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "ready", "is_known"),
+    [({}, 2, True), ({}, 3, False), ({"state": SignalState.STALE}, 2, False), ({"quiet": None}, 2, False)],
+    ids=str,
+)
+def test_a_time_without_requests_is_noted_if_every_ready_pod_says_so(
+    changes: dict[str, Any], ready: int, *, is_known: bool
+) -> None:
+    load = replace(loads_of(IDLE, IDLE), **changes)
+    memory = judged(situation(IDLE, IDLE, load=load, replicas=ready, ready=ready)).memory
+    assert (memory.quiet_at == NOW) is is_known
+    assert (memory.quiet_since is not None) is is_known
 
 
 def test_the_longest_start_is_learned() -> None:

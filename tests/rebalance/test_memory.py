@@ -60,6 +60,18 @@ def test_a_load_that_the_model_does_not_mean_teaches_nothing(load: Serves) -> No
     assert taught(2.0, load=load)[-1] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("known", "measured", "agrees"),
+    [(1.0, 1.24, True), (1.0, 1.26, False), (1.0, 0.76, True), (1.0, 0.74, False), (2.0, 2.4, True)],
+)
+def test_a_speed_agrees_with_what_was_learned_within_a_quarter(known: float, measured: float, *, agrees: bool) -> None:
+    seen = traffic(replace(LOAD, token_seconds=measured * EXPECTED))
+    memory = LoopMemory(slowness=known).with_speed(seen, MODEL, NOW)
+    assert memory.speed_agreed is agrees
+    far = traffic(replace(LOAD, token_seconds=9 * EXPECTED))
+    assert memory.with_speed(far, MODEL, NOW + 900).speed_agreed is agrees, "once is enough"
+
+
 def test_a_window_teaches_once() -> None:
     seen = traffic(replace(LOAD, token_seconds=2 * EXPECTED))
     once = LoopMemory().with_speed(seen, MODEL, NOW)

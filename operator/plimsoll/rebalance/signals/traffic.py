@@ -160,11 +160,11 @@ class Traffic:
     used_tokens: float
     ttft_seconds: float | None
     token_seconds: float | None
-    served: float = 0.0
-    preempted_share: float | None = None
-    loads: tuple[PodLoad, ...] = ()
+    served: float
+    preempted_share: float | None
+    loads: tuple[PodLoad, ...]
+    end: float
     at_gateway: float = 0.0
-    end: float = 0.0
     ttft_percentile: Percentile | None = None
     token_percentile: Percentile | None = None
 
