@@ -142,6 +142,7 @@ def test_replicas_that_start_already_serve_the_backlog() -> None:
     assert wanted().need is Need.BACKLOG
     assert wanted().replicas > least
     assert wanted(*[30.0] * 9).replicas == wanted().replicas, "they serve no sooner than what is ordered now"
+    assert wanted(*[9999.0] * 99).replicas == wanted().replicas, "nor do those that serve later still"
     assert wanted(*[0.0] * 9).need is not Need.BACKLOG
     assert wanted(startup=600.0).need is not Need.BACKLOG, "it is served long before"
 
