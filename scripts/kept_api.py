@@ -14,9 +14,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from plimsoll.api.bounds import USUAL_RELEASES
 from plimsoll.api.crd.inbox_schema import approval_crd
 from plimsoll.api.crd.not_carried import is_refused
 from plimsoll.api.crd.schema import crd
+from plimsoll.domain.kubernetes_names import KIND
 
 KEPT = Path(__file__).resolve().parent.parent / "tests" / "house" / "data" / "api_v1alpha1.json"
 """For each kind that people write: its fields, with what a value may be."""
@@ -24,6 +26,9 @@ KEPT = Path(__file__).resolve().parent.parent / "tests" / "house" / "data" / "ap
 LEAST = ("minimum", "minLength", "minItems", "minProperties")
 MOST = ("maximum", "maxLength", "maxItems", "maxProperties")
 SAME = ("type", "format", "pattern", "default", "x-kubernetes-list-type", "x-kubernetes-int-or-string")
+
+READ_AS = "x-read-as"
+"""What the operator reads where the field is left out, by the value of another field: a CRD cannot say it."""
 
 Fields = Mapping[str, Mapping[str, Any]]
 
@@ -47,7 +52,9 @@ def written(definition: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def now() -> dict[str, dict[str, dict[str, Any]]]:
     """Return the fields of the kinds that people write, as the CRDs have them now."""
-    return {each["spec"]["names"]["kind"]: written(each) for each in (crd(), approval_crd())}
+    found = {each["spec"]["names"]["kind"]: written(each) for each in (crd(), approval_crd())}
+    found[KIND]["spec.engine.version"][READ_AS] = dict(USUAL_RELEASES)
+    return found
 
 
 def narrowed(before: Fields, after: Fields) -> Iterator[str]:
@@ -59,6 +66,8 @@ def narrowed(before: Fields, after: Fields) -> Iterator[str]:
             continue
         changed = (key for key in SAME if new.get(key) != old.get(key))
         yield from (f"{path}: {key} is {new.get(key)!r} and was {old.get(key)!r}" for key in changed)
+        meant = {key: new.get(READ_AS, {}).get(key) for key in old.get(READ_AS, {})}
+        yield from (f"{path}: {key} means {meant[key]}" for key in meant if meant[key] != old[READ_AS][key])
         yield from (f"{path}: {key} rose" for key in LEAST if new.get(key, 0) > old.get(key, 0))
         yield from (f"{path}: {key} fell" for key in MOST if new.get(key, float("inf")) < old.get(key, float("inf")))
         if "enum" in new and (gone := set(old.get("enum", ())) - set(new["enum"])):

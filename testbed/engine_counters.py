@@ -20,7 +20,6 @@ class Counters:
         finished: requests that are done.
         finished_prompt_tokens: prompt tokens of the requests that are done.
         finished_output_tokens: generated tokens of the requests that are done.
-        queue_seconds: times that the requests that are done spent in the queue.
         latency_seconds: times from the arrivals to the ends of the requests that are done.
     """
 
@@ -34,7 +33,6 @@ class Counters:
     finished: float = 0.0
     finished_prompt_tokens: float = 0.0
     finished_output_tokens: float = 0.0
-    queue_seconds: float = 0.0
     latency_seconds: float = 0.0
 
     def __add__(self, other: Counters) -> Counters:

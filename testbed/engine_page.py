@@ -26,7 +26,7 @@ class _Page:
     counters: Mapping[str, Callable[[Counters], float]]
     histograms: Mapping[str, tuple[Callable[[Counters], float], Callable[[Counters], float]]]
     labels: Mapping[str, str]
-    more: Callable[[Sequence[tuple[Engine, Counters]], str | None], Iterator[str]]
+    more: Callable[[Sequence[tuple[Engine, Counters]]], Iterator[str]]
     streamed: frozenset[str] = frozenset()
 
 
@@ -71,29 +71,25 @@ def _lines(page: _Page, engines: Sequence[tuple[Engine, Counters]], override: st
             yield f"{name}_bucket{_labels(page, name, engine, le='+Inf')} {_whole(count(totals))}"
             yield f"{name}_count{_labels(page, name, engine)} {_whole(count(totals))}"
             yield f"{name}_sum{_labels(page, name, engine)} {float(total(totals))}"
-    yield from page.more(engines, override)
+    yield from page.more(engines)
 
 
-def _more_of_vllm(engines: Sequence[tuple[Engine, Counters]], override: str | None) -> Iterator[str]:
-    name = "vllm:num_requests_waiting_by_reason"
-    yield _type(name, "gauge")
+def _more_of_vllm(engines: Sequence[tuple[Engine, Counters]]) -> Iterator[str]:
+    hits, ends = "vllm:prefix_cache_hits", "vllm:request_success"
+    yield _type(hits, "counter")
     for engine, _ in engines:
-        for reason, value in {"capacity": engine.waiting, "deferred": 0}.items():
-            yield f"{name}{_labels(_VLLM, name, engine, reason=reason)} {override or float(value)}"
-    yield _type("vllm:prefix_cache_hits", "counter")
-    for engine, _ in engines:
-        yield f"vllm:prefix_cache_hits_total{_labels(_VLLM, name, engine)} 0.0"
-    yield _type("vllm:request_success", "counter")
+        yield f"{hits}_total{_labels(_VLLM, hits, engine)} 0.0"
+    yield _type(ends, "counter")
     for engine, totals in engines:
         for end in _ENDS:
             ended = totals.finished if end == "length" else 0.0
-            yield f"vllm:request_success_total{_labels(_VLLM, name, engine, finished_reason=end)} {_whole(ended)}"
+            yield f"{ends}_total{_labels(_VLLM, ends, engine, finished_reason=end)} {_whole(ended)}"
     yield _type("vllm:cache_config_info", "gauge")
     for engine, _ in engines:
         yield f"vllm:cache_config_info{_cache_labels(engine)} 1.0"
 
 
-def _more_of_sglang(engines: Sequence[tuple[Engine, Counters]], __: str | None) -> Iterator[str]:
+def _more_of_sglang(engines: Sequence[tuple[Engine, Counters]]) -> Iterator[str]:
     """Requests that are thrown out have no series until the first, and prefixes none until one is found."""
     yield _type("sglang:max_total_num_tokens", "gauge")
     for engine, _ in engines:
@@ -125,7 +121,6 @@ _VLLM: Final = _Page(
         "vllm:time_to_first_token_seconds": (attrgetter("first_tokens"), attrgetter("first_token_seconds")),
         "vllm:inter_token_latency_seconds": (attrgetter("gaps"), attrgetter("gap_seconds")),
         "vllm:e2e_request_latency_seconds": (attrgetter("finished"), attrgetter("latency_seconds")),
-        "vllm:request_queue_time_seconds": (attrgetter("finished"), attrgetter("queue_seconds")),
     },
     labels={"engine": "0"},
     more=_more_of_vllm,
@@ -149,7 +144,6 @@ _SGLANG: Final = _Page(
         "sglang:time_to_first_token_seconds": (attrgetter("first_tokens"), attrgetter("first_token_seconds")),
         "sglang:inter_token_latency_seconds": (attrgetter("gaps"), attrgetter("gap_seconds")),
         "sglang:e2e_request_latency_seconds": (attrgetter("finished"), attrgetter("latency_seconds")),
-        "sglang:queue_time_seconds": (attrgetter("finished"), attrgetter("queue_seconds")),
     },
     labels={"engine_type": "unified", "moe_ep_rank": "0", "pp_rank": "0", "tp_rank": "0"},
     more=_more_of_sglang,

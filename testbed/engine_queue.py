@@ -81,7 +81,6 @@ class Running:
             finished=1,
             finished_prompt_tokens=self.kind.prompt,
             finished_output_tokens=self.kind.output,
-            queue_seconds=self.begun - self.arrived,
             latency_seconds=self.ends - self.arrived,
         )
         return self._with_tokens(self.kind.output) + ended

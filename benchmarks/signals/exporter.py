@@ -31,7 +31,6 @@ PER_SECOND = Counters(
     finished=1.0,
     finished_prompt_tokens=1500.0,
     finished_output_tokens=400.0,
-    queue_seconds=0.1,
     latency_seconds=10.0,
 )
 """The load of each engine: a request a second. It is chosen."""

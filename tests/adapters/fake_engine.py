@@ -18,9 +18,6 @@ PAGE = """\
 vllm:kv_cache_usage_perc{engine="0",model_name="llama"} 0.5
 # TYPE vllm:num_requests_waiting gauge
 vllm:num_requests_waiting{engine="0",model_name="llama"} 3.0
-# TYPE vllm:num_requests_waiting_by_reason gauge
-vllm:num_requests_waiting_by_reason{engine="0",model_name="llama",reason="capacity"} 2.0
-vllm:num_requests_waiting_by_reason{engine="0",model_name="llama",reason="deferred"} 1.0
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{engine="0",model_name="llama"} 4.0
 # TYPE vllm:cache_config_info gauge

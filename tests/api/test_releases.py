@@ -7,10 +7,30 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.conversion.convert import to_request
+from plimsoll.api.bounds import usual_release
+from plimsoll.api.conversion.convert import to_request, to_workload_options
+from plimsoll.api.crd.rules import with_defaults
+from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.errors import InvalidInput
-from tests.api.manifests import deployment
-from tests.support.planning import model
+from plimsoll.engines.registry import ENGINES
+from tests.api.manifests import deployment, manifest
+from tests.support.planning import LLAMA_8B, model
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_without_a_release_is_one_of_its_usual_release(name: str) -> None:
+    """Also next to an object in which an earlier API server wrote that release: nothing moves."""
+    usual = usual_release(ENGINES[name])
+
+    def read(**version: str) -> tuple[Any, ...]:
+        engine = {"name": name, **version}
+        parsed, body = deployment(engine=engine), with_defaults(manifest(engine=engine))
+        return to_request(parsed, model(LLAMA_8B)), to_workload_options(parsed), digests_of(body["spec"])
+
+    assert read() == read(version=str(usual))
+    others = read(version=str(usual._replace(patch=usual.patch - 1 if usual.patch else 1)))
+    assert not [one for one, other in zip(read(), others, strict=True) if one == other]
+
 
 STARTS = [
     ("openai/gpt-oss-20b", "0.9.2", "GptOssForCausalLM", "0.10.1"),

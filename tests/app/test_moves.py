@@ -43,7 +43,8 @@ def serves(there: LivePasses, case: Desired, load: Serves, **learned: object) ->
     samples = tuple(held.sample(at) for at in moments(600, end=there.now - 1))
     there.passes.live.readings[case.key] = Reading({name: PodSignals(name, samples) for name in pods})
     [active] = [pool.name for pool in case.outcome.deployment.placed.pools if pool.state is PoolState.ACTIVE]
-    looks = tuple(Look(there.now - 15 * index, 1, load.rate) for index in range(40, 0, -1))
+    turns = (there.now - 15 * index for index in range(40, 0, -1))
+    looks = tuple(Look(at, 1, at, load.rate) for at in turns)
     memory = LoopMemory(pool=active, looks=looks, **learned)  # type: ignore[arg-type]
     there.passes.memory.turns = TurnMemo(there.passes.memory.turns.memories | {case.uid: memory})
 

@@ -12,7 +12,16 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentSt
 from plimsoll.app.live.wanted import wanted_signals
 from plimsoll.decision.observing import observed_capacities, reported_now, reported_tokens
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.decision.turns import LoopTurn, Running, Standing, kept_sentence, load_of, policy_of, take_turn
+from plimsoll.decision.turns import (
+    LoopTurn,
+    Running,
+    Standing,
+    kept_sentence,
+    load_of,
+    placement_of,
+    policy_of,
+    take_turn,
+)
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.engines.engine_choice import StepLimits
@@ -20,6 +29,7 @@ from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
+from plimsoll.facts.cluster.scheduler_words import Obstacle
 from plimsoll.placement.demands.pools import Pool, PoolState
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, StandingRejection
@@ -29,6 +39,7 @@ from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep,
 from plimsoll.rebalance.state.history import Called, ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned, LoopMemory, Suspect
 from plimsoll.rebalance.state.replacement import LONGEST_SECONDS, Replacement
+from plimsoll.rebalance.state.situation import Newcomer
 from plimsoll.status.reading import Record, read
 from plimsoll.status.report import RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
@@ -590,6 +601,57 @@ def test_a_pod_that_does_not_get_ready_is_no_supply(pod: PodFacts, added: bool) 
     turn = take_turn(spec_of(2), standing, Running(FIGURES), around, full, room_for_all(2), now=NOW)
     assert isinstance(turn.decision, AddReplica) is added
     assert (turn.decision.reason is DecisionReason.REPLICAS_STUCK) is added
+
+
+OUT_OF_MEMORY = EngineFailure(StartFailure.OUT_OF_MEMORY, "no room")
+
+
+@pytest.mark.parametrize(
+    ("pod", "newcomer"),
+    [
+        (starting_pod("b"), Newcomer(NOW - 9999)),
+        (starting_pod("b", bound_since=None), None),
+        (starting_pod("b", bound_since=None, unscheduled_since=NOW - 7), Newcomer(NOW - 7)),
+        (starting_pod("b", unscheduled_since=NOW - 7, scheduler_message="0/3 nodes"), Newcomer(NOW - 7, "0/3 nodes")),
+        (starting_pod("b", unscheduled_since=NOW - 7, obstacles=(Obstacle.GATES,)), None),
+        (starting_pod("b", failure=OUT_OF_MEMORY), Newcomer(NOW - 9999, "no room", 2)),
+        (starting_pod("b", failure=OUT_OF_MEMORY, restarts=1), Newcomer(NOW - 9999, "no room", 1)),
+        (starting_pod("b", failure=OUT_OF_MEMORY, restarts=2), Newcomer(NOW - 9999, "no room", 2)),
+        (starting_pod("b", failure=replace(OUT_OF_MEMORY, message="")), Newcomer(NOW - 9999, "EngineOutOfMemory", 2)),
+        (starting_pod("b", restarts=1), Newcomer(NOW - 9999)),
+        (starting_pod("b", ready=True, ready_since=NOW - 5), None),
+        (starting_pod("b", terminating=True), None),
+        (starting_pod("b", ended=True), None),
+    ],
+)
+def test_the_placement_says_of_each_pod_how_far_it_is(pod: PodFacts, newcomer: Newcomer | None) -> None:
+    one, standing = pods_of(1), Standing(2, 2, ChangeHistory())
+    found = placement_of(standing, Running(FIGURES), Surroundings({"a": (*one.pods["a"], pod)}, {}), room_for_all(2))
+    starts = not (pod.ready or pod.terminating or pod.ended)
+    assert found.newcomers == (() if newcomer is None else (newcomer,))
+    assert found.starting_since == ((pod.bound_since,) if starts and pod.bound_since else ())
+    is_failing = starts and (pod.restarts > 0 or pod.failure is not None)
+    assert found.failing_since == ((pod.bound_since,) if is_failing else ())
+    assert (found.replicas, found.ready, len(found.serving)) == (2, 1 + pod.ready, 1 + pod.ready)
+    assert found.settled_since == (pod.ready_since if pod.ready else NOW - 3600)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "leaving", "is_updating"), [(3, 0, False), (2, 0, True), (2, 1, False), (1, 1, True)]
+)
+def test_pods_beyond_those_that_are_wanted_are_those_of_an_update(
+    wanted: int, leaving: int, *, is_updating: bool
+) -> None:
+    pods = [replace(pod, terminating=index < leaving) for index, pod in enumerate(pods_of(3).pods["a"])]
+    around, standing = Surroundings({"a": tuple(pods)}, {}), Standing(wanted, wanted, ChangeHistory())
+    assert placement_of(standing, Running(FIGURES), around, room_for_all(wanted)).updating is is_updating
+
+
+def test_without_an_estimate_nothing_is_known_of_the_cache() -> None:
+    standing = Standing(1, 1, ChangeHistory())
+    known, unknown = (placement_of(standing, Running(each), pods_of(1), room_for_all(1)) for each in (FIGURES, None))
+    assert (known.kv_capacity_tokens, known.budget_bytes_per_gpu) == (CAPACITY, 90)
+    assert (unknown.kv_capacity_tokens, unknown.budget_bytes_per_gpu, unknown.has_states) == (0, 0, False)
 
 
 def test_a_removed_replica_takes_its_traffic_out_of_the_window() -> None:

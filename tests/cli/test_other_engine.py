@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from plimsoll.cli.questions.asked import TypedOptions
+from plimsoll.cli.questions.manifest_options import with_options
 from plimsoll.engines.registry import ENGINES
 from tests.cli.conftest import Run, deployments
 from tests.support.toy_engine import ABACUS
@@ -47,6 +49,27 @@ def test_an_estimate_is_of_the_engine_that_is_named(run: Run) -> None:
         assert estimated(run, MODEL, *PLACE, *size, *usual) == estimated(run, MODEL, *PLACE, *size)
 
 
+@pytest.mark.parametrize(
+    ("written", "option", "meant"),
+    [
+        ({}, "vllm", ("vllm", None)),
+        ({"version": "0.30.0"}, "vllm", ("vllm", "0.30.0")),
+        ({"version": "0.30.0"}, "0.31.0", (None, "0.31.0")),
+        ({"version": "0.30.0"}, "sglang", ("sglang", "0.5.23")),
+        ({"version": "0.30.0"}, "abacus", ("abacus", "1.0.0")),
+        ({"name": "sglang", "version": "0.5.20"}, "sglang", ("sglang", "0.5.20")),
+        ({"name": "sglang", "version": "0.5.20"}, "sglang:0.5.22", ("sglang", "0.5.22")),
+        ({"name": "sglang", "version": "0.5.20"}, "vllm", ("vllm", "0.32.0")),
+    ],
+    ids=str,
+)
+def test_an_engine_that_replaces_another_does_not_keep_its_release(
+    written: dict[str, str], option: str, meant: tuple[str | None, str | None]
+) -> None:
+    found = with_options({"engine": written}, TypedOptions(engine=option))["engine"]
+    assert (found.get("name"), found.get("version")) == meant
+
+
 def test_a_command_is_that_of_the_engine_which_it_starts(run: Run) -> None:
     words = ("abacus", "serve", "--weights", MODEL, "--longest", "4096", "--slots", "4")
     toy = estimated(run, *PLACE[:2], "--engine", "2.1", "--concurrency", "4", "--", *words)
@@ -56,9 +79,6 @@ def test_a_command_is_that_of_the_engine_which_it_starts(run: Run) -> None:
     status, _, err = run("estimate", "--gpu", GPU, "--engine", "vllm:0.32.0", "--", *words)
     assert status == 2
     assert "This is about Abacus: name a release of it, or leave it out." in err
-    status, _, err = run("estimate", "--gpu", GPU, "--", *words)
-    assert status == 2
-    assert "Name the release of Abacus, e.g. abacus:1.0.0." in err
     usual = estimated(run, *PLACE[:2], "--", "vllm", "serve", MODEL, "--max-model-len", "4096")
     assert counts(usual["terms"]) == set(TERMS)
 
@@ -118,7 +138,6 @@ def test_a_log_is_read_by_the_engine_that_wrote_it(run: Run) -> None:
             "slide-rule:1.0",
             "Write a release, or an engine and its release: 0.32.0, vllm:0.32.0, sglang:0.5.23, abacus:1.0.0.",
         ),
-        ("abacus", "Name the release of Abacus, e.g. abacus:1.0.0."),
         ("abacus:0.5", "Use 1.0.0 or newer"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.bounds import usual_release
+from plimsoll.api.bounds import USUAL_RELEASES
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.engines.registry import ENGINES
 from testbed.api_client import ApiError
@@ -21,7 +21,7 @@ from tests.support.live_loop import CAPACITY, L4_POOL, TIMING, Bench, bench_of, 
 pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
 NAMES = {"first": "vllm", "second": "sglang"}
-SGLANG = {"name": "sglang", "version": usual_release("sglang")}
+SGLANG = {"name": "sglang"}
 AUTO = {"mode": "Auto", "maxReplicas": 3, **TIMING}
 
 EASY = Stream(rate=0.3, prompt=1500, output=100, first_token_seconds=0.35, token_seconds=0.085)
@@ -30,7 +30,7 @@ HARD = Stream(rate=2.0, prompt=1500, output=100, first_token_seconds=0.35, token
 
 
 def spec_of(name: str) -> dict[str, Any]:
-    return engine_spec(name, AUTO, engine={"name": NAMES[name], "version": usual_release(NAMES[name])})
+    return engine_spec(name, AUTO, engine={"name": NAMES[name]})
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_each_runs_its_own_engine_and_reports_its_own_cache(bench: Bench, name: 
     engine = ENGINES[NAMES[name]]
     [pod] = bench.view.pods(name)
     [container] = pod["spec"]["containers"]
-    assert container["image"] == engine.image(Vendor.NVIDIA, str(usual_release(engine.name)))
+    assert container["image"] == engine.image(Vendor.NVIDIA, USUAL_RELEASES[engine.name])
     bench.view.wait(lambda: bench.view.pools(name)[0].get("kvTokensReported") == CAPACITY, f"the cache of {name}")
 
 

@@ -21,7 +21,7 @@ from plimsoll.domain.public_words import ConditionReason
 from plimsoll.status.report import DeploymentProblem
 from tests.support.bodies import inference_deployment_body
 from tests.support.live_passes import H100, L4, L40S, LivePasses
-from tests.support.outcomes import deployment_of
+from tests.support.outcomes import deployment_of, without_answers
 from tests.support.planning import pool, request
 
 WAITS = DeploymentProblem(ConditionReason.PLANNING_QUEUED, "It waits for a later pass.", permanent=False)
@@ -61,7 +61,7 @@ async def test_who_waits_for_a_later_pass_keeps_nobody_else_waiting(
     await look_up(there.passes)
     there.make()
     queue = Queue(worlds[-1].deployments, waits)
-    found = decide(worlds[-1], there.passes.memory.without_answers(), queue)
+    found = decide(worlds[-1], without_answers(there.passes.memory), queue)
     begun = [at.rpartition("/")[2] for at in queue.beats if at.startswith("reading the demand of")]
     assert begun == read
     assert {each.deployment.key.name: each.problem for each in found.each} == {waits: WAITS, **dict.fromkeys(read)}

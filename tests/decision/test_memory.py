@@ -29,6 +29,7 @@ from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.cluster.priorities import Priority
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
 from tests.support.live_passes import AUTO, H100, L4, L40S, LivePasses
+from tests.support.outcomes import without_answers
 from tests.support.tables import examples
 
 pytestmark = pytest.mark.lengthy
@@ -148,7 +149,7 @@ class Compared:
         """Both ways give the same."""
         for edit in self.edits.values():
             world = edit(world)
-        without = decide(world, memory.without_answers(), **tools)
+        without = decide(world, without_answers(memory), **tools)
         found = decide(world, memory, supervisor, **tools)
         for warm, cold in zip(found.each, without.each, strict=True):
             assert _said(warm) == _said(cold)

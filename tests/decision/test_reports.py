@@ -218,7 +218,7 @@ def test_the_report_says_whether_the_loop_is_off_and_the_object_suspended(
     resource = deployment(rebalancing={"mode": mode, "maxReplicas": 3}, suspend=suspend)
     report = report_of(outcome_of(deployment_of(resource=resource)), 0.0)
     assert (report.rebalancing_off, report.suspended) == shown
-    assert report.engine_version == resource.spec.engine.version
+    assert report.engine_version == resource.spec.engine.release_name
 
 
 @pytest.mark.parametrize("passing", [True, False])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scripts import kept_api
-from scripts.kept_api import KEPT, main, narrowed, now
+from scripts.kept_api import KEPT, READ_AS, main, narrowed, now
 
 
 @pytest.mark.parametrize("kind", ["InferenceDeployment", "PlacementApproval"])
@@ -31,6 +31,9 @@ def test_every_kind_of_narrowing_is_found() -> None:
     assert found(context, minimum=10) == [f"{context}: minimum rose"]
     assert len(found(context, type="string")) == 1
     assert found(context, enum=[1]) == [f"{context}: only some values are left"]
+    assert found("spec.engine.version", **{READ_AS: {"vllm": "0.33.0", "sglang": "0.5.23"}}) == [
+        "spec.engine.version: vllm means 0.33.0"
+    ]
     assert len(found(precision, enum=["auto"])) == len(found(precision, default="fp8")) == 1
     assert found("spec", required=[*before["spec"]["required"], "slo"]) == ["spec: ['slo'] became required"]
     assert list(narrowed(before, {path: each for path, each in before.items() if path != context})) == [
@@ -43,6 +46,7 @@ def test_a_wider_api_is_no_narrower_one() -> None:
     after = copy.deepcopy(before)
     after["spec.contextLength"] |= {"maximum": 10**12, "minimum": 0}
     after["spec.precision"]["enum"] = [*before["spec.precision"]["enum"], "fp4"]
+    after["spec.engine.version"][READ_AS]["abacus"] = "1.0.0"
     after["spec.new"] = {"type": "string"}
     assert list(narrowed(before, after)) == []
 

@@ -46,7 +46,11 @@ def situation(replicas: int, wish: str) -> Situation:
     fresh = tuple(PodState(f"{index}", SignalState.FRESH, 1.0) for index in range(replicas))
     used = {"more": 1.2 * replicas * HELD, "less": 0.0}.get(wish, 0.7 * replicas * HELD)
     rates = Rate(1.0, 120.0), Rate(1.0, 60.0), Rate(1.0, 30.0), Rate(1.0, 15.0)
-    seen = Traffic(replicas, *rates, None, 0.0, float(replicas), used, None, None) if replicas else None
+    seen = (
+        Traffic(replicas, *rates, None, 0.0, float(replicas), used, None, None, 0.0, None, (), NOW)
+        if replicas
+        else None
+    )
     smallest = 0 if wish == "elsewhere" else None
     load = LoadSummary(SignalState.FRESH, fresh, seen, replicas * HELD, smallest)
     placement = PlacementState(replicas, replicas, kv_capacity_tokens=0, budget_bytes_per_gpu=0)

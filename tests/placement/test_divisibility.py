@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.domain.decisions.outcomes import Rejection, Split
-from plimsoll.domain.models.model import ExpertFacts, ModelFacts, Sharding
+from plimsoll.domain.models.model import EncoderFacts, ExpertFacts, ModelFacts, Sharding, Weight
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.public_words import Reason
 from plimsoll.placement.options.divisibility import split_refusal
@@ -15,6 +15,9 @@ from tests.support.planning import H100, LLAMA_70B, model
 
 FP8_EXPERTS = "Qwen/Qwen3-235B-A22B-FP8"
 """Experts of width 1,536 in blocks of 128, with 4 KV heads."""
+
+
+TOWER = EncoderFacts((), layers=1, hidden=64, intermediate=128, item_tokens=4, output_tokens=4)
 
 
 def refused(facts: ModelFacts, split: Split, precision: Precision | None = None) -> Rejection | None:
@@ -122,3 +125,18 @@ def test_a_single_column_of_an_expert_is_kept_whole_and_more_are_divided(columns
 
 def test_the_next_degree_may_be_one() -> None:
     assert reason_and_numbers(widened(model(), 14_337), Split(2))[1]["next_degree"] == 1
+
+
+@pytest.mark.parametrize("units", [1, 2, 3, 4])
+@pytest.mark.parametrize("degree", [2, 4])
+@pytest.mark.parametrize("sharding", [Sharding.OUTPUTS, Sharding.INPUTS, Sharding.REPLICATED], ids=str)
+def test_a_towers_matrix_is_cut_only_into_ranks_that_divide_its_units(
+    units: int, degree: int, sharding: Sharding
+) -> None:
+    """A width of 66 is even, and no multiple of 4. A matrix of several units stays whole if a rank cannot have some."""
+    weight = Weight("visual.proj", 66, 66, sharding, units=units)
+    facts = replace(model(), encoder=replace(TOWER, weights=(weight,)))
+    is_cut = sharding is not Sharding.REPLICATED and (units == 1 or units % degree == 0)
+    found = refused(facts, Split(degree))
+    assert (found is None) is not (is_cut and degree == 4)
+    assert found is None or (found.reason, dict(found.numbers)["size"]) == (Reason.TOWER_NOT_DIVISIBLE, 66)

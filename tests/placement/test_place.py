@@ -11,15 +11,16 @@ import pytest
 from plimsoll.domain.cluster.fleet import Taint, Toleration
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.options.candidates import Candidate
+from plimsoll.placement.options.candidates import Candidate, candidate_on
 from plimsoll.placement.options.feasibility import judge
 from plimsoll.placement.options.sizing import size_on
 from plimsoll.placement.places import place as place_module
-from plimsoll.placement.places.place import alternatives_to, first_that_fits
+from plimsoll.placement.places.place import alternatives_to, first_that_fits, fits_for_sure
 from tests.support.planning import (
     A100,
     H100,
@@ -282,3 +283,18 @@ def test_no_candidate_is_judged_that_is_dearer_than_one_that_fits_for_sure(monke
     found = first_that_fits(request(), where, Ledger.of(where))
     assert found is not None
     assert (found.gpu.name, set(judged)) == (L40S, {L40S})
+
+
+@pytest.mark.parametrize("error", [UnsupportedModel("m", "a law"), ValueError("no law for that release")], ids=repr)
+def test_what_the_quick_look_cannot_tell_is_left_to_the_judgement(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(*_: object) -> bool:
+        raise error
+
+    where, wanted = fleet(node("a", L4), node("h", H100)), request()
+    usual = first_that_fits(wanted, where, Ledger.of(where))
+    monkeypatch.setattr(place_module, "may_fit", fails)
+    assert usual is not None
+    assert first_that_fits(wanted, where, Ledger.of(where)) == usual
+    assert fits_for_sure(wanted, candidate_on(usual.gpu, usual.split, where), where)

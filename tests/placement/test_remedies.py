@@ -93,10 +93,16 @@ def test_one_request_at_a_time_is_proposed_where_two_do_not_fit() -> None:
     assert dict(proposals(tight, TWO)[RemedyKind.REDUCE_CONCURRENCY].numbers) == {"from": 2, "to": 1}
 
 
-def test_no_context_below_the_expected_lengths_is_proposed() -> None:
-    wanted = replace(request(LLAMA_70B_FP8), shape=ServingShape(32_768, 64, 20_000, 10_000))
-    offered = proposals(wanted, TWO)
-    assert RemedyKind.REDUCE_CONTEXT not in offered
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_no_context_below_the_expected_lengths_is_proposed(share: float, beyond: int) -> None:
+    """The longest context that fits is the bound, in whatever parts prompt and output make it up."""
+    wanted = request(LLAMA_70B_FP8, context=32_768, concurrency=64)
+    longest = number(proposals(wanted, TWO)[RemedyKind.REDUCE_CONTEXT], "to")
+    prompt = int(share * longest)
+    shape = ServingShape(32_768, 64, prompt, longest + beyond - prompt, guaranteed=True)
+    offered = proposals(replace(wanted, shape=shape), TWO)
+    assert (RemedyKind.REDUCE_CONTEXT in offered) is (beyond <= 0)
     assert RemedyKind.REDUCE_CONCURRENCY in offered
 
 

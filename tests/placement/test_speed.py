@@ -13,7 +13,7 @@ from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import ServingShape
 from plimsoll.performance.slo import INTERACTIVE
-from plimsoll.placement.options.speed import MEASURED_VENDORS, load_of, missed
+from plimsoll.placement.options.speed import MEASURED_VENDORS, load_of, missed, misses_usual
 from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.places.place import place
 from plimsoll.placement.plan import plan
@@ -41,6 +41,19 @@ def verdicts(slo: Slo | None) -> dict[tuple[str, int], Option | Rejection]:
         (each.gpu.name if isinstance(each, Option) else each.gpu_type, each.split.tensor_parallel): each
         for each in found
     }
+
+
+@pytest.mark.parametrize(
+    ("first_token", "token", "is_slow"),
+    [(5.0, 0.1, False), (5.01, 0.05, True), (1.0, 0.11, True), (9.0, 0.9, True), (0.1, 0.01, False)],
+)
+def test_an_option_is_too_slow_for_a_reader_by_either_time(first_token: float, token: float, *, is_slow: bool) -> None:
+    found = placed(request(), FLEET).choice.performance
+    assert found is not None
+    found = replace(found, typical_ttft_seconds=first_token, tpot_seconds=token)
+    assert misses_usual(request(), found) is is_slow
+    assert not misses_usual(request(slo=Slo(tpot_seconds=9.0)), found), "who declares a latency has one"
+    assert not misses_usual(request(), None)
 
 
 class TestDeclared:

@@ -100,6 +100,13 @@ def test_nothing_is_suggested_for_gpus_that_are_not_free() -> None:
     assert kinds(decided(ON_L40S)) == {NARROW, EXPECTED, OTHER}
 
 
+def test_the_gpus_of_the_choice_count_as_free_for_fewer_of_them_and_no_others() -> None:
+    """A change that another card opens is not judged on cards that others hold, however few of them it needs."""
+    full, opens = node("a", gpu(L4, price="0.10"), 1, held=1), node("x", gpu("a10-24gb", price="0.20"), 1)
+    decision = decided(ON_L40S, fleet(full, opens, node("b", gpu(L40S, price="1.00"), 4)))
+    assert {numbers(decision, kind)["place"] for kind in kinds(decision)} == {"a10-24gb x 1"}
+
+
 def test_gpus_that_a_younger_deployment_takes_are_not_free() -> None:
     younger = request(context=2048, concurrency=4, name="younger", created="2026-01-02")
     first, second = plan([Tenant(ON_L40S, 1), Tenant(younger, 1)], CARDS, relatives=other_checkpoints)
@@ -126,6 +133,8 @@ def test_without_prices_fewer_gpus_of_the_same_type_are_suggested() -> None:
     narrow = of(decision, NARROW)
     assert narrow.hourly_saving is None
     assert dict(narrow.numbers)["gpus"] == 1
+    others = node("a", gpu(L40S, price=None), 2), node("b", gpu("l40-48gb", price=None), 1)
+    assert decided(request(context=32768, concurrency=10), fleet(*others)).suggestions == ()
 
 
 def test_declared_lengths_a_guarantee_and_a_small_cache_leave_nothing_to_change() -> None:

@@ -13,27 +13,23 @@ from hypothesis import strategies as st
 from plimsoll.api.v1alpha1.status import ChangeStatus
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.rebalance.decide import LoopResult, decide
-from plimsoll.rebalance.state.additions import (
-    CLOCK_SECONDS,
-    FIRST_PAUSE_SECONDS,
-    IN_VAIN,
-    LONGEST_PAUSE_SECONDS,
-    PATIENT_SECONDS,
-    brake_of,
-    is_better,
-    pause_seconds,
-    replicas_without,
-)
+from plimsoll.rebalance.signals.traffic import Rate
+from plimsoll.rebalance.state.additions import IN_VAIN, brake_of, has_risen, is_better, pause_seconds, replicas_without
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, RemoveReplica, Wait
 from plimsoll.rebalance.state.history import AdditionResult, Called, ChangeHistory, ChangeKind, ChangeRecord, Verdict
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.situation import Newcomer, Serving, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.status.loop import MARK
-from tests.support.engine_loads import NOW, Serves, replica_model
+from tests.support.engine_loads import NOW, Serves, replica_model, traffic
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, BUSY, CAPACITY, EASY, situation
 from tests.support.tables import examples
+
+CLOCK_SECONDS = 5.0
+FIRST_PAUSE_SECONDS = 600.0
+LONGEST_PAUSE_SECONDS = 4800.0
+PATIENT_SECONDS = 900.0
 
 STEP, STARTUP = 30.0, 90.0
 PULL = "ErrImagePull: manifest unknown"
@@ -409,6 +405,28 @@ def test_a_promise_that_no_replica_keeps_is_not_bought_with_more_of_them() -> No
 )
 def test_pauses_double_up_to_a_bound(in_a_row: int, verdict: Verdict, seconds: float) -> None:
     assert pause_seconds(AdditionResult(verdict, NOW, in_a_row)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "window", "has_risen_"),
+    [
+        (126, 100, 6000, True),
+        (124, 100, 6000, False),
+        (200, 100, 6000, True),
+        (130, 100, 60, False),
+        (200, 100, 60, True),
+        (80, 100, 6000, False),
+        (1, 0, 60, False),
+        (10, 0, 60, True),
+    ],
+)
+def test_a_load_has_risen_by_a_quarter_and_by_more_than_chance(
+    now: float, before: float, window: float, *, has_risen_: bool
+) -> None:
+    """Requests a minute, each counted over so many seconds."""
+    rate = Rate(now / 60, window)
+    seen = replace(traffic(Serves()), steady=rate, middle=rate, recent=rate, latest=rate)
+    assert has_risen(before, seen, window) is has_risen_
 
 
 def test_a_clock_set_back_makes_no_pause_longer() -> None:

@@ -11,18 +11,14 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.rebalance.law.capacity import (
-    FIRST_TOKEN_SHARE,
-    TOKEN_SHARE,
-    ConcurrencyLimit,
-    ReplicaModel,
-    capacity_of,
-    times_of,
-)
+from plimsoll.rebalance.law.capacity import ConcurrencyLimit, ReplicaModel, capacity_of, times_of
 from plimsoll.rebalance.law.promise import is_strained, keeps_promises, unreachable
 from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import Serves, replica_model, traffic
 from tests.support.tables import examples
+
+FIRST_TOKEN_SHARE = 0.35
+TOKEN_SHARE = 0.85
 
 MODEL = replica_model()
 NO_PROMISE = Slo(None, None)

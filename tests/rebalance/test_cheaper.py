@@ -13,6 +13,7 @@ from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.transition.hypothesis import WhatIf
@@ -20,7 +21,6 @@ from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.law.capacity import capacity_of
 from plimsoll.rebalance.law.price import stakes_of
-from plimsoll.rebalance.law.wishes import TOLERANCE
 from plimsoll.rebalance.places.sites import Site, sites_elsewhere
 from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep, Move
@@ -34,6 +34,8 @@ from tests.support.live_situations import AUTO
 from tests.support.other_places import DUE, looks, name_of, on, place_after, plan_of, runs, serving
 from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
 from tests.support.tables import every_case
+
+TOLERANCE = 0.04
 
 CALM = Serves(rate=0.5, running=2, token_seconds=0.01, capacity=100_000)
 BUSY = Serves(rate=2.0, running=4, token_seconds=0.01, capacity=100_000)
@@ -309,6 +311,16 @@ def test_a_saving_that_only_the_slowness_of_this_place_makes_is_none(price: str,
     assert isinstance(decided.decision, Move) is moves
 
 
+@pytest.mark.parametrize(("there", "moves"), [(1.0, True), (1.3, False)])
+def test_a_saving_that_only_the_model_finds_is_none(there: float, *, moves: bool) -> None:
+    """Engines at the other place were slow: with a fifth less of the load, two of them would still be needed."""
+    three, where = runs(L40S, 3), fleet(node("l", L40S, 3, held=3), node("h", gpu(H100, price="2.00"), 4))
+    seen = calm(*[replace(CALM, rate=3.5)] * 3, kind=L40S, replicas=3)
+    known = replace(seen, memory=replace(seen.memory, others=((name_of(H100), there),)))
+    decided = decide(known, plan_of(three, where).what_if(three.request.key))
+    assert isinstance(decided.decision, Move) is moves
+
+
 @pytest.mark.parametrize(("price", "moves"), [("2.45", False), ("2.20", True)])
 def test_a_place_that_needs_an_fp8_cache_must_save_a_tenth_more(price: str, moves: bool) -> None:  # noqa: FBT001
     """2.45 instead of 3.08 US dollars save 20 %, and 12 % with the charge for the permitted cache."""
@@ -370,7 +382,7 @@ def test_the_market_is_not_even_opened_between_the_looks() -> None:
 
 def test_a_replica_at_a_place_carries_what_was_learned_of_it_or_what_the_model_says_alone() -> None:
     model, lengths = replica_model(), Lengths(1000, 200, 0, 1100)
-    site = Site((H100, Split(1)), model, lengths, slowness=2.0, hope=0.5)
+    site = Site((H100, Split(1)), model, lengths, 2.0, 0.5, FIRST_STARTUP_SECONDS)
     slow = capacity_of(replace(model, slowness=2.0), lengths)
     assert site.capacity(learned=True) == replace(slow, per_second=slow.per_second / 2)
     assert site.capacity(learned=False) == capacity_of(model, lengths)
@@ -380,7 +392,7 @@ def test_a_replica_at_a_place_carries_what_was_learned_of_it_or_what_the_model_s
 @pytest.mark.parametrize(("parts", "replicas"), [(0.0, 1), (2.0, 2), (2 / (1 - TOLERANCE) - 1e-6, 2), (2.1, 3)])
 def test_the_replicas_for_a_load_are_rounded_up_from_a_part_that_counts(parts: float, replicas: int) -> None:
     """``parts`` is the load over what one replica takes with room to spare."""
-    site = Site((H100, Split(1)), replica_model(), Lengths(1000, 200, 0, 1100))
+    site = Site((H100, Split(1)), replica_model(), Lengths(1000, 200, 0, 1100), 1.0, 1.0, FIRST_STARTUP_SECONDS)
     capacity = site.capacity(learned=True)
     rate = parts * capacity.per_second
     for _ in range(60):  # the part that one takes depends on the rate itself
@@ -392,7 +404,7 @@ def test_the_replicas_for_a_load_are_rounded_up_from_a_part_that_counts(parts: f
 def test_the_place_where_replicas_are_is_no_other_place_unless_it_is_offered_as_well(also: tuple[Place, ...]) -> None:
     what_if = h100(L40S_NODE)
     assert what_if.market is not None
-    here = Site((H100, Split(1)), replica_model(), Lengths(1000, 200, 0, 1100))
+    here = Site((H100, Split(1)), replica_model(), Lengths(1000, 200, 0, 1100), 1.0, 1.0, FIRST_STARTUP_SECONDS)
     found = [each.place for each in sites_elsewhere(what_if.tenant, what_if.market(), LoopMemory(), here, also=also)]
     assert found.count((H100, Split(1))) == len(also)
     assert found.count((L40S, Split(1))) == 1

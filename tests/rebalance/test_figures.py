@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -10,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from plimsoll.adapters.series import OF_FIGURES, ObjectSeries
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import to_milliseconds, to_per_minute, to_percent
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.signals.load import LoadSummary
@@ -66,3 +68,10 @@ def test_pressure_is_what_is_needed_over_what_is_wanted(
     needed: int | None, target: int, pressure: float | None
 ) -> None:
     assert replace(figures_of(situation(EASY, EASY)), needed=needed, target=target).pressure == pressure
+
+
+@pytest.mark.parametrize(("share", "percent"), [(0.0, 0), (0.004, 0), (0.256, 26), (1.0, 100), (12.5, 1250)])
+def test_figures_for_people_are_whole_numbers(share: float, percent: int) -> None:
+    assert (to_percent(share), to_percent(Decimal(str(share)))) == (percent, percent)
+    assert to_milliseconds(share / 10) == percent
+    assert to_per_minute(share / 0.6) == percent

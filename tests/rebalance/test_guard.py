@@ -9,15 +9,24 @@ import pytest
 
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import to_rfc3339
-from plimsoll.rebalance.guard import cooldown_seconds, held_back, under_way
+from plimsoll.rebalance.guard import cooldown_seconds, held_back, relief_at, under_way
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.state.allowance import Allowance, Opening, Scope, Spent
-from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.decisions import (
+    AddReplica,
+    Change,
+    DecisionReason,
+    Move,
+    RemoveReplica,
+    ReplaceReplica,
+    Retune,
+    Wait,
+)
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Serving, Situation
 
 STEP_SECONDS = 300.0
 
@@ -204,6 +213,38 @@ def test_the_users_bounds_are_carried_out_at_once() -> None:
     too_many = RemoveReplica(DecisionReason.ABOVE_MAX_REPLICAS)
     assert held(too_many, situation(*spent, replicas=4, ready=4)) is None
     assert held(REMOVE, situation(*spent)) is not None
+
+
+@pytest.mark.parametrize(("added", "count", "is_held"), [(0, 1, False), (1, 1, False), (2, 1, True), (1, 2, True)])
+def test_additions_of_an_hour_are_counted_by_replicas(added: int, count: int, *, is_held: bool) -> None:
+    """The bound is two, and so many were added before."""
+    change = ADD if count == 1 else replace(ADD, count=count)
+    history = ChangeHistory((ChangeRecord(NOW - 3000, ChangeKind.ADD, added=added),) if added else ())
+    where = replace(situation(policy=replace(POLICY, max_replicas=9, additions_per_hour=2)), history=history)
+    found = held(change, where)
+    assert (found is not None) is is_held
+    assert found is None or found[0] is DecisionReason.ADDITIONS_PER_HOUR_SPENT
+
+
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize(("age", "counts"), [(None, False), (0.0, True), (DAY - 1, True), (DAY, False)])
+def test_what_was_tried_within_a_day_is_not_tried_again(age: float | None, *, counts: bool) -> None:
+    """A replica against an uneven load, and a replacement that was taken back, or that made the slow one itself."""
+
+    def after(kind: ChangeKind, reason: DecisionReason) -> Situation:
+        changes = () if age is None else (ChangeRecord(NOW - age, kind, reason.value),)
+        return replace(situation(serving=(Serving("p", "n", NOW),)), history=ChangeHistory(changes))
+
+    slow = ReplaceReplica(DecisionReason.REPLICA_SLOW, pod="p", node="n")
+    relief = relief_at(after(ChangeKind.ADD, DecisionReason.LOAD_IMBALANCED))
+    assert relief == (None if age is None or not counts else NOW - age)
+    for kind in (ChangeKind.ROLL_BACK, ChangeKind.REPLACE):
+        made_it = counts and (kind is ChangeKind.ROLL_BACK or age != 0)  # it serves since now
+        found = held(slow, after(kind, DecisionReason.REPLICA_SLOW))
+        assert (found is not None and found[0] is DecisionReason.REPLACING_DOES_NOT_HELP) is made_it
+        assert relief_at(after(kind, DecisionReason.LOAD_IMBALANCED)) is None
 
 
 def test_the_bound_that_lasts_longest_is_named() -> None:

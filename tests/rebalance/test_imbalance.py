@@ -15,7 +15,7 @@ from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.signals.traffic import PodLoad
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep
 from plimsoll.rebalance.why import sentence
-from tests.support.engine_loads import NOW, Serves, moments, pod, summary
+from tests.support.engine_loads import NOW, Serves, moments, pod, summary, traffic
 from tests.support.live_situations import BUSY, situation
 from tests.support.tables import every_case
 
@@ -27,7 +27,8 @@ UNEVEN = (0.95, 0.3, 0.2, 0.25)
 
 
 def ranks(*uses: float, name: str = "p") -> PodLoad:
-    return PodLoad(name, 0.0, 8.0, sum(uses) / max(1, len(uses)), rank_uses=uses)
+    [idle] = traffic(Serves(rate=0.0)).loads
+    return replace(idle, pod=name, running=8.0, kv_use=sum(uses) / max(1, len(uses)), rank_uses=uses)
 
 
 def test_a_full_rank_next_to_empty_ones_is_found_with_its_figures() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,9 @@ from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Look, LoopMemory
 from tests.support.engine_loads import NOW, replica_model
-from tests.support.live_situations import BUSY, EASY, loads_of, situation
+from tests.support.live_situations import BUSY, EASY, IDLE, loads_of, situation
+
+SETTLED_SECONDS = 45.0
 
 LEAST_STARTUP_SECONDS = 180.0
 
@@ -28,7 +31,7 @@ def wish_in(look: Judged) -> Wish:
 
 def test_a_look_is_remembered_with_what_would_have_been_enough() -> None:
     look = judged(situation(EASY, EASY))
-    assert look.memory.looks == (Look(NOW, wish_in(look).enough, rate=wish_in(look).rate),)
+    assert look.memory.looks == (Look(NOW, wish_in(look).enough, NOW, wish_in(look).rate),)
     assert wish_in(look).enough >= wish_in(look).replicas
 
 
@@ -51,6 +54,54 @@ def test_engines_that_have_not_said_how_much_cache_they_hold_use_none_of_it() ->
     assert known.traffic is not None
     silent = replace(known, held_tokens=0, traffic=replace(known.traffic, used_tokens=0.0))
     assert wish_in(judged(situation(EASY, load=silent, model=None))).replicas == 1
+
+
+@pytest.mark.parametrize(
+    ("placement", "is_settled"),
+    [
+        ({}, True),
+        ({"settled_since": NOW - SETTLED_SECONDS}, False),
+        ({"settled_since": NOW - SETTLED_SECONDS - 1}, True),
+        ({"settled_since": None}, False),
+        ({"updating": True}, False),
+        ({"replicas": 3}, False),
+        ({"replicas": 3, "new_replicas": 1}, True),
+        ({"replicas": 4, "new_replicas": 1}, False),
+        ({"replicas": 3, "new_replicas": 2}, True),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(("retuned", "is_old"), [(None, True), (SETTLED_SECONDS, False), (SETTLED_SECONDS + 1, True)])
+def test_a_queue_is_news_once_every_replica_has_served_for_a_while_as_it_is_set(
+    placement: dict[str, Any], retuned: float | None, *, is_settled: bool, is_old: bool
+) -> None:
+    queued = replace(EASY, waiting=9.0)
+    changes = () if retuned is None else (ChangeRecord(NOW - retuned, ChangeKind.RETUNE),)
+    found = judged(
+        situation(queued, queued, **{"model": None, "replicas": 2, "history": ChangeHistory(changes)} | placement)
+    )
+    assert (wish_in(found).need is Need.QUEUE) is (is_settled and is_old)
+
+
+@pytest.mark.parametrize(("startup", "kept"), [(10.0, 600.0), (300.0, 600.0), (400.0, 800.0)])
+def test_arrivals_are_remembered_for_ten_minutes_or_for_two_starts(startup: float, kept: float) -> None:
+    points = tuple(Point(NOW - age, EASY.rate) for age in (kept + 1, kept, kept - 1))
+    memory = judged(situation(EASY, memory=LoopMemory(points=points, startup_seconds=startup))).memory
+    assert [NOW - each.at for each in memory.points] == [kept, kept - 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "ready", "is_known"),
+    [({}, 2, True), ({}, 3, False), ({"state": SignalState.STALE}, 2, False), ({"quiet": None}, 2, False)],
+    ids=str,
+)
+def test_a_time_without_requests_is_noted_if_every_ready_pod_says_so(
+    changes: dict[str, Any], ready: int, *, is_known: bool
+) -> None:
+    load = replace(loads_of(IDLE, IDLE), **changes)
+    memory = judged(situation(IDLE, IDLE, load=load, replicas=ready, ready=ready)).memory
+    assert (memory.quiet_at == NOW) is is_known
+    assert (memory.quiet_since is not None) is is_known
 
 
 def test_the_longest_start_is_learned() -> None:

@@ -13,12 +13,13 @@ from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.signals.traffic import PodLoad
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep
 from plimsoll.rebalance.why import sentence
-from tests.support.engine_loads import Serves
+from tests.support.engine_loads import Serves, traffic
 from tests.support.live_situations import BUSY, EASY, situation
 
 FULL_CACHE = 0.95
 
-STALLED = PodLoad("p", waiting=4.0, running=0.0, kv_use=0.33, is_stalled=True)
+IDLE = traffic(Serves(rate=0.0)).loads[0]
+STALLED = replace(IDLE, pod="p", waiting=4.0, running=0.0, kv_use=0.33, is_stalled=True)
 LOCKED = Serves(rate=0.0, waiting=4, running=0, kv_usage=0.33)
 FEW = replace(LOCKED, waiting=1)
 

@@ -18,6 +18,7 @@ LONGEST_GAP_SECONDS = 90.0
 MOST_WRONG = 3.0
 
 MODEL = replica_model()
+RATE = 2.5
 LOAD = Serves(rate=4.0, running=20, kv_usage=0.05)
 EXPECTED = times_of(MODEL, Lengths(1000, 200, 0, 1100), 20).token
 
@@ -57,6 +58,18 @@ def test_what_was_learned_is_unlearned_when_it_is_over() -> None:
 )
 def test_a_load_that_the_model_does_not_mean_teaches_nothing(load: Serves) -> None:
     assert taught(2.0, load=load)[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("known", "measured", "agrees"),
+    [(1.0, 1.24, True), (1.0, 1.26, False), (1.0, 0.76, True), (1.0, 0.74, False), (2.0, 2.4, True)],
+)
+def test_a_speed_agrees_with_what_was_learned_within_a_quarter(known: float, measured: float, *, agrees: bool) -> None:
+    seen = traffic(replace(LOAD, token_seconds=measured * EXPECTED))
+    memory = LoopMemory(slowness=known).with_speed(seen, MODEL, NOW)
+    assert memory.speed_agreed is agrees
+    far = traffic(replace(LOAD, token_seconds=9 * EXPECTED))
+    assert memory.with_speed(far, MODEL, NOW + 900).speed_agreed is agrees, "once is enough"
 
 
 def test_a_window_teaches_once() -> None:
@@ -130,16 +143,16 @@ def test_while_requests_wait_arrivals_are_not_believed() -> None:
 def test_looks_are_kept_for_the_time_and_no_longer() -> None:
     memory = LoopMemory()
     for age in (700, 650, 600, 550):
-        memory = memory.with_look(2, 600, NOW - age)
-    assert memory.with_look(1, 600, NOW - 520).looks[-1] == Look(NOW - 520, 1)
-    assert [look.at - NOW for look in memory.with_look(1, 100, NOW - 500).looks] == [-600, -550, -500]
+        memory = memory.with_look(2, 600, NOW - age, RATE)
+    assert memory.with_look(1, 600, NOW - 520, RATE).looks[-1] == Look(NOW - 520, 1, NOW - 520, RATE)
+    assert [look.at - NOW for look in memory.with_look(1, 100, NOW - 500, RATE).looks] == [-600, -550, -500]
 
 
 def looking(turns: int, every: float, keep: float, needs: dict[int, int] | None = None) -> list[LoopMemory]:
     """The memories after each of so many turns. ``needs`` are the turns at which more than one replica was enough."""
     memory, found = LoopMemory(), []
     for index in range(turns):
-        memory = memory.with_look((needs or {}).get(index, 1), keep, NOW + every * index)
+        memory = memory.with_look((needs or {}).get(index, 1), keep, NOW + every * index, RATE)
         found.append(memory)
     return found
 
@@ -177,18 +190,18 @@ def test_the_time_that_is_covered_is_the_same_as_with_every_turn(every: float, k
 
 
 def test_a_gap_is_measured_from_the_last_turn_and_not_from_the_first_of_a_look() -> None:
-    memory = LoopMemory().with_look(2, 600, NOW).with_look(1, 600, NOW + 25)
-    assert memory.looks == (Look(NOW, 2, until=NOW + 25),)
-    assert LoopMemory().with_look(2, 600, NOW).with_look(3, 600, NOW).looks == (Look(NOW, 3, NOW),)
-    assert len(memory.with_look(1, 600, NOW + 25 + LONGEST_GAP_SECONDS).looks) == 2
-    assert len(memory.with_look(1, 600, NOW + 26 + LONGEST_GAP_SECONDS).looks) == 1
+    memory = LoopMemory().with_look(2, 600, NOW, RATE).with_look(1, 600, NOW + 25, RATE)
+    assert memory.looks == (Look(NOW, 2, NOW + 25, RATE),)
+    assert LoopMemory().with_look(2, 600, NOW, RATE).with_look(3, 600, NOW, RATE).looks == (Look(NOW, 3, NOW, RATE),)
+    assert len(memory.with_look(1, 600, NOW + 25 + LONGEST_GAP_SECONDS, RATE).looks) == 2
+    assert len(memory.with_look(1, 600, NOW + 26 + LONGEST_GAP_SECONDS, RATE).looks) == 1
 
 
 def test_after_a_gap_nothing_from_before_counts() -> None:
-    memory = LoopMemory().with_look(2, 600, NOW - LONGEST_GAP_SECONDS - 1)
-    assert [look.at for look in memory.with_look(1, 600, NOW).looks] == [NOW]
-    memory = LoopMemory().with_look(2, 600, NOW - LONGEST_GAP_SECONDS)
-    assert len(memory.with_look(1, 600, NOW).looks) == 2
+    memory = LoopMemory().with_look(2, 600, NOW - LONGEST_GAP_SECONDS - 1, RATE)
+    assert [look.at for look in memory.with_look(1, 600, NOW, RATE).looks] == [NOW]
+    memory = LoopMemory().with_look(2, 600, NOW - LONGEST_GAP_SECONDS, RATE)
+    assert len(memory.with_look(1, 600, NOW, RATE).looks) == 2
 
 
 # -- start-ups ---------------------------------------------------------------------------------------------------------
@@ -218,7 +231,7 @@ def test_a_short_start_on_one_node_makes_no_longer_one_on_another_node_a_stuck_o
 
 
 def test_a_new_process_knows_what_was_learned_and_nothing_that_was_seen() -> None:
-    memory = LoopMemory("pool", slowness=1.4, startup_seconds=90.0).with_look(1, 600, NOW)
+    memory = LoopMemory("pool", slowness=1.4, startup_seconds=90.0).with_look(1, 600, NOW, RATE)
     again = LoopMemory.of(memory.learned)
     assert again == LoopMemory("pool", slowness=1.4, startup_seconds=90.0)
 

@@ -30,8 +30,8 @@ def test_a_step_has_its_rate_and_what_is_between_two_is_unknown() -> None:
 
 
 def test_what_is_read_again_replaces_what_was_known_and_the_rest_stays() -> None:
-    past = Past().with_points(points((3, 2.0), (1, 4.0)), NOW).with_points(points((1, 5.0), (0, 6.0)), NOW)
-    assert [past.at(HERE - ago) for ago in (3, 2, 1, 0)] == [2.0, None, 5.0, 6.0]
+    past = Past().with_points(points((4, 2.0), (2, 3.0), (1, 4.0)), NOW).with_points(points((1, 5.0), (0, 6.0)), NOW)
+    assert [past.at(HERE - ago) for ago in (5, 4, 3, 2, 1, 0)] == [None, 2.0, None, 3.0, 5.0, 6.0]
 
 
 def test_a_source_whose_steps_begin_elsewhere_is_read_by_the_nearest_step() -> None:

@@ -15,7 +15,7 @@ from plimsoll.domain.decisions.latency import Slo
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
 from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.law.capacity import capacity_of
-from plimsoll.rebalance.law.spread import MOST_RATIO, Spread
+from plimsoll.rebalance.law.spread import Spread
 from plimsoll.rebalance.signals.load import summarize
 from plimsoll.rebalance.signals.metrics import Buckets, EngineSample, PodSignals
 from plimsoll.rebalance.signals.percentiles import FIRST_TOKEN, Percentile, buckets_of, percentile_of, quantile
@@ -27,6 +27,8 @@ from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import LONG_AGO, NOW, moments, replica_model
 from tests.support.live_situations import EASY, situation
 from tests.support.tables import every_case
+
+MOST_RATIO = 10.0
 
 INF = math.inf
 BOUNDS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, INF)
@@ -255,6 +257,21 @@ def test_the_ratio_of_the_percentile_to_the_mean_is_learned_step_by_step() -> No
     assert many.spread.first_token == pytest.approx(8.75 / 1.9, rel=0.01)
     assert 2.9 < one.spread.first_token < 3.2
     assert many.spread.token is None, "nobody saw it"
+
+
+@pytest.mark.parametrize(("ratio", "kept"), [(0.1, 0.25), (0.25, 0.25), (3.0, 3.0), (10.0, 10.0), (11.0, 10.0)])
+def test_a_ratio_is_learned_within_bounds(ratio: float, kept: float) -> None:
+    seen = Percentile(2.0 * ratio, mean=2.0)
+    found = Spread(50).learned(seen, seen, (1.0, 1.0), share=1.0)
+    assert [found.first_token, found.token] == pytest.approx([kept, kept])
+    assert Spread(50).learned(replace(seen, is_least=True), replace(seen, mean=0.0), (1.0, 1.0), 1.0) == Spread(50)
+
+
+def test_a_window_teaches_a_ratio_once() -> None:
+    seen = load_of(UNEVEN, percentile=95).traffic
+    once = LoopMemory().with_spread(seen, 95, NOW)
+    assert once.with_spread(seen, 95, NOW + seen.recent.seconds - 1) == once
+    assert once.with_spread(seen, 95, NOW + seen.recent.seconds).spread != once.spread
 
 
 def test_nothing_is_learned_of_no_percentile_and_of_another_one_nothing_is_known() -> None:

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.rebalance.law.capacity import capacity_of
-from plimsoll.rebalance.law.price import OWN_ERROR, WANDER_PER_SECOND, WORTH, Stakes, stakes_of
+from plimsoll.rebalance.law.price import WORTH, Stakes, stakes_of
 from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import replica_model
+
+OWN_ERROR = 0.05
+WANDER_PER_SECOND = 1e-05
 
 LENGTHS = Lengths(1000, 200, 0, 1100)
 MODEL = replica_model()

@@ -228,7 +228,8 @@ def load_in(step: Step, ready: int) -> LoadSummary:
     if not known:
         return LoadSummary(SignalState.MISSING, states)
     rates = Rate(step.rate, 120.0), Rate(step.rate, 60.0), Rate(step.rate, 30.0), Rate(step.rate, 15.0)
-    seen = Traffic(known, *rates, LENGTHS, step.waiting, 8.0 * known, 0.1 * KV_TOKENS, 0.2, TOKEN_SECONDS)
+    held = step.waiting, 8.0 * known, 0.1 * KV_TOKENS
+    seen = Traffic(known, *rates, LENGTHS, *held, 0.2, TOKEN_SECONDS, 0.0, None, (), 0.0)
     state = SignalState.FRESH if known == ready else SignalState.MISSING
     return LoadSummary(state, states, seen, known * step.kv_tokens, step.kv_tokens, 15.0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from hypothesis import strategies as st
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind, diagnose
 from plimsoll.rebalance.diagnosis.judging import Judged, judged
-from plimsoll.rebalance.diagnosis.replicas import SILENT_SECONDS, SLOW_SECONDS
-from plimsoll.rebalance.law.capacity import times_of
+from plimsoll.rebalance.diagnosis.replicas import alike_of, is_certain, with_suspects
+from plimsoll.rebalance.law.capacity import seconds_of_token, times_of
 from plimsoll.rebalance.signals.metrics import GpuActivity
-from plimsoll.rebalance.signals.traffic import Lengths
+from plimsoll.rebalance.signals.traffic import Lengths, Rate, Sum
 from plimsoll.rebalance.state.decisions import (
     AddReplica,
     DecisionReason,
@@ -27,16 +28,21 @@ from plimsoll.rebalance.state.decisions import (
     ReplaceReplica,
     Wait,
 )
-from plimsoll.rebalance.state.history import HOUR_SECONDS, ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory, Suspect
 from plimsoll.rebalance.state.policy import Mode
-from plimsoll.rebalance.state.replacement import PROVEN_SECONDS, Progress, Replacement, Step, step_of
+from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
 from plimsoll.rebalance.state.situation import Serving, Situation
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, replica_model, summary
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, CAPACITY, enough_for, situation
 from tests.support.tables import every_case
+
+SILENT_SECONDS = 300.0
+SLOW_SECONDS = 120.0
+HOUR_SECONDS = 3600.0
+PROVEN_SECONDS = 60.0
 
 ROUTERS = ("random", "least requests", "sticky")
 
@@ -91,6 +97,58 @@ def _known(loads: Sequence[Serves], seconds: float = 600.0, **changes: Any) -> S
 
 def _made(where: Situation) -> LoopResult:
     return decide(where, room_for_all(where.placement.replicas))
+
+
+def _speed(ratio: float, rate: float = 1.0, tokens: float = 128.0, preempted: float = 0.0) -> tuple[float, ...]:
+    return ratio, rate, tokens, preempted
+
+
+@every_case(
+    ("siblings", "first", "how", "is_slow"),
+    [
+        (2, _speed(1.51), "", True),
+        (2, _speed(1.49), "", False),
+        (2, _speed(1.51, rate=1.25), "", True),
+        (2, _speed(1.51, rate=1.26), "", False),
+        (2, _speed(2.0, rate=1.26), "", True),
+        (2, _speed(1.99, rate=1.26), "", False),
+        (2, _speed(1.51, preempted=1.0), "", False),
+        (2, _speed(2.0, preempted=1.0), "", True),
+        (2, _speed(9.0, tokens=99.0), "", False),
+        (2, _speed(9.0, tokens=100.0), "", True),
+        (2, _speed(1.21), "known", True),
+        (2, _speed(1.19), "known", False),
+        (1, _speed(1.99), "", False),
+        (1, _speed(2.0), "", True),
+        (1, _speed(1.61), "known", True),
+        (0, _speed(2.0), "", False),
+        (0, _speed(1.99), "agreed", False),
+        (0, _speed(2.0), "agreed", True),
+    ],
+)
+def test_the_bound_from_which_a_replica_is_slow(
+    siblings: int, first: tuple[float, ...], how: str, *, is_slow: bool
+) -> None:
+    """It is lower next to several siblings with a load alike, and for one that was slow before."""
+    where = situation(*[_alone(1.0)] * (1 + siblings))
+    seen = where.load.traffic
+    assert seen is not None
+    assert seen.lengths is not None
+    usual = seconds_of_token(replica_model(), seen.lengths, 8.0)
+    loads = [
+        replace(
+            each,
+            running=8.0,
+            token_seconds=Sum(tokens * ratio * usual, tokens),
+            arrivals=Rate(rate, 60.0),
+            preempted=Sum(preempted, tokens),
+        )
+        for each, (ratio, rate, tokens, preempted) in zip(seen.loads, [first, *[_speed(1.0)] * siblings], strict=True)
+    ]
+    where = replace(where, load=replace(where.load, traffic=replace(seen, loads=tuple(loads))))
+    known = (Suspect("p0", DecisionReason.REPLICA_SLOW, NOW - 60),) if how == "known" else ()
+    memory = with_suspects(LoopMemory(suspects=known, speed_agreed=how == "agreed"), where)
+    assert [each.pod for each in memory.suspects] == ["p0"] * is_slow
 
 
 def test_a_slow_replica_is_named_with_its_evidence_and_replaced_on_another_node() -> None:
@@ -306,6 +364,36 @@ def test_a_missed_promise_next_to_a_sticky_router_gets_one_replica_which_stays_o
     assert not isinstance(_made(situation(*calm, **long)).decision, RemoveReplica), "it helps"
     alike = (_alone(4.0),) * 4
     assert isinstance(_made(situation(*alike, **long)).decision, RemoveReplica), "nothing needs it any more"
+
+
+@pytest.mark.parametrize("favoured", [0, 1, 3])
+def test_a_favoured_replica_counts_with_the_queue_and_the_preemptions_of_the_others(favoured: int) -> None:
+    """Whichever of them it is: no other replica serves what waits or is preempted there."""
+    loads = list(_sticky())
+    loads.insert(favoured, loads.pop(0))
+    where = situation(*loads)
+    seen = where.load.traffic
+    assert seen is not None
+    pods = [
+        replace(each, preempted=Sum(90.0 if index == favoured else index, 100.0))
+        for index, each in enumerate(seen.loads)
+    ]
+    alike = alike_of(where, LoopMemory(), seen.of_pods(pods))
+    others = [index for index in range(len(loads)) if index != favoured]
+    assert [each.pod for each in alike.favoured] == [f"p{favoured}"]
+    assert alike.traffic.preempted_share == pytest.approx(sum(others) / (100 * len(others)))
+    assert alike.traffic.waiting == pytest.approx(len(loads) * fmean(loads[index].waiting for index in others))
+
+
+@pytest.mark.parametrize("reason", [DecisionReason.REPLICA_SLOW, DecisionReason.REPLICA_SILENT], ids=str)
+@pytest.mark.parametrize("period", [None, 15.0, 400.0])
+def test_a_suspect_is_certain_after_its_time_and_two_scrapes(reason: DecisionReason, period: float | None) -> None:
+    usual = SLOW_SECONDS if reason is DecisionReason.REPLICA_SLOW else SILENT_SECONDS
+    needed = 800.0 if period == 400.0 else usual
+    where = situation(_alone(1.0))
+    where = replace(where, load=replace(where.load, period_seconds=period))
+    assert is_certain(Suspect("p0", reason, NOW - needed), where)
+    assert not is_certain(Suspect("p0", reason, NOW - needed + 1), where)
 
 
 def test_a_queue_teaches_what_a_replica_does_at_most_only_where_no_other_does_more() -> None:

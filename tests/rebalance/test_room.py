@@ -21,7 +21,7 @@ from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Remov
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
-from plimsoll.rebalance.state.replacement import LONGEST_SECONDS, STRAY_SECONDS, Progress, Replacement, Step, step_of
+from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
 from plimsoll.rebalance.state.room import Asked, Leaving, RoomOrder, last_failure, sealed
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
@@ -31,6 +31,9 @@ from tests.support.hypotheses import no_room, room_for_all
 from tests.support.live_situations import AUTO, BUSY, EASY
 from tests.support.planning import L40S, pool
 from tests.support.tables import examples
+
+LONGEST_SECONDS = 3600.0
+STRAY_SECONDS = 300.0
 
 ADVICE = replace(AUTO, mode=Mode.RECOMMEND)
 THERE = Target(L40S, Split(1), ("k", "v"), "nvidia.com/gpu")

@@ -12,11 +12,13 @@ from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.state.allowance import Opening
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason
-from plimsoll.rebalance.state.policy import READY_EARLY_SECONDS, RebalancePolicy, ScheduledMinimum
+from plimsoll.rebalance.state.policy import RebalancePolicy, ScheduledMinimum
 from tests.support.engine_loads import NOW
 from tests.support.hypotheses import no_room, room_for_all
 from tests.support.live_situations import AUTO, EASY, situation
 from tests.support.tables import every_case
+
+READY_EARLY_SECONDS = 60.0
 
 STARTUP = 240.0
 NOTHING = LoadSummary(SignalState.UNAVAILABLE)

@@ -27,6 +27,7 @@ from plimsoll.rebalance.law.tuning import (
     smaller_step,
     token_times,
 )
+from plimsoll.rebalance.signals.percentiles import Percentile
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 from tests.support.engine_loads import Serves, traffic
 from tests.support.planning import H100, L40S, gpu, request
@@ -107,6 +108,30 @@ def test_where_the_promised_time_per_token_is_missed_no_larger_step_is_taken() -
     tight = replica(H100, 1024, Slo(5, 0.3))
     assert larger_step(tight, PROMPTS, seen(PROMPTS, 0.2), steps()) is not None
     assert larger_step(tight, PROMPTS, seen(PROMPTS, 0.31), steps()) is None
+
+
+@pytest.mark.parametrize(
+    ("mean", "token", "first_token", "is_taken"),
+    [
+        (0.2, None, None, True),
+        (0.2, 0.29, None, True),
+        (0.2, 0.29, 60.0, True),
+        (0.2, 0.30, 60.0, True),
+        (0.2, 0.31, 1.0, False),
+        (0.31, 0.29, None, False),
+    ],
+)
+def test_a_promise_per_token_at_a_percentile_is_missed_by_that_percentile_or_by_the_mean(
+    mean: float, token: float | None, first_token: float | None, *, is_taken: bool
+) -> None:
+    """A time to the first token that is missed is no reason against a larger step: it shortens that time."""
+    tight = replica(H100, 1024, Slo(5, 0.3, percentile=95))
+    measured = replace(
+        seen(PROMPTS, mean),
+        token_percentile=None if token is None else Percentile(token),
+        ttft_percentile=None if first_token is None else Percentile(first_token),
+    )
+    assert (larger_step(tight, PROMPTS, measured, steps()) is not None) is is_taken
 
 
 def test_the_times_of_a_token_are_those_with_the_requests_of_one_pod() -> None:

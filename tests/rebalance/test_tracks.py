@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from plimsoll.rebalance.signals import tracks
-from plimsoll.rebalance.signals.metrics import EngineSample
+from plimsoll.rebalance.signals.metrics import Buckets, EngineSample
+from plimsoll.rebalance.signals.percentiles import FIRST_TOKEN, percentile_of
 from plimsoll.rebalance.signals.tracks import TimeSeries, Track
 from tests.support.tables import every_case
 
@@ -94,10 +96,29 @@ def test_a_pod_is_new_where_its_first_scrape_came_soon_after_its_readiness() -> 
     assert not counting(4, 6, ready_since=first - NEW_SECONDS - 1).is_new
 
 
-def test_a_scrape_before_the_readiness_begins_the_life_of_a_new_pod() -> None:
-    track = counting(4, 6, ready_since=NOW - 5)
-    assert track.begins_at == NOW - 15
-    assert track.grown(tracks.FIRST_TOKENS, NOW - 600, NOW) == 2
+BEGINS = [
+    (None, False), (-NEW_SECONDS - 1, False), (-NEW_SECONDS, True), (-1, True), (0, False), (1, False), (10, False),
+]  # fmt: skip
+"""When a pod became ready, in seconds after its first scrape, and whether its figures are counted from zero."""
+
+
+@every_case(("ready", "from_zero"), BEGINS)
+def test_the_life_of_a_pod_begins_with_its_readiness_or_with_a_scrape_before_it(
+    ready: float | None, *, from_zero: bool
+) -> None:
+    """A histogram begins when the counter of its values does."""
+    track = counting(400, 460, ready_since=None if ready is None else NOW - 15 + ready)
+    buckets = [Buckets((1.0, 2.0, math.inf), (0.0, each.waiting or 0.0, each.waiting or 0.0)) for each in track.samples]
+    track = replace(track, samples=list(map(_with_buckets, track.samples, buckets)))
+    grown = 460 if from_zero else 60
+    assert track.grown(tracks.FIRST_TOKENS, NOW - 600, NOW) == grown
+    assert track.risen(tracks.WAITING, NOW - 600, NOW) == grown
+    of_hundred = percentile_of([track], FIRST_TOKEN, 99, (600.0,), NOW)
+    assert (of_hundred is not None) is from_zero, "a p99 needs 300 values"
+
+
+def _with_buckets(sample: EngineSample, buckets: Buckets) -> EngineSample:
+    return replace(sample, first_token_buckets=buckets)
 
 
 def test_a_counter_and_a_gauge_of_the_same_figure_are_kept_apart() -> None:

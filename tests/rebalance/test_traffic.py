@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 from tests.support.engine_loads import LONG_AGO, NOW, Serves, moments, pod, summary
 from tests.support.tables import every_case
@@ -125,6 +125,21 @@ def test_a_removal_of_this_moment_leaves_some_time_to_count() -> None:
 @pytest.mark.parametrize("seconds", [1.0, 1.5, 30.0])
 def test_what_was_served_since_a_removal_is_a_rate_of_that_time(seconds: float) -> None:
     assert seen(pod("a", STEADY), removed_at=NOW - seconds).served == pytest.approx(2.0)
+
+
+def _without(names: tuple[str, ...]) -> Callable[[EngineSample], EngineSample]:
+    return lambda sample: replace(sample, **dict.fromkeys(names))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("left_out", [("token_gaps_total",), ("token_gaps_total", "token_gap_seconds_total")], ids=len)
+def test_a_pod_that_does_not_count_its_tokens_takes_no_part_in_their_mean(left_out: tuple[str, ...]) -> None:
+    told = pod("a", STEADY)
+    silent = replace(told, pod="b", samples=tuple(map(_without(left_out), told.samples)))
+    both, [one, other] = seen(told, silent), seen(told, silent).loads
+    assert (one.token_seconds.number > 0, other.token_seconds.number) == (True, 0)
+    assert other.token_seconds.mean is None
+    if len(left_out) > 1:
+        assert both.token_seconds == seen(told).token_seconds == pytest.approx(STEADY.token_seconds)
 
 
 def test_prompts_count_where_first_tokens_are_not_reported() -> None:
@@ -410,6 +425,13 @@ def test_what_is_held_now_is_summed_over_the_newest_samples() -> None:
     found = seen(pod("a", replace(STEADY, kv_usage=0.25, running=4)), pod("b", silent), capacity=1000)
     assert found.used_tokens == pytest.approx(0.25 * 400_000 + 500), "one reports no capacity, so it is assumed"
     assert (found.waiting, found.running) == (3, 12)
+
+
+def test_an_idle_pod_holds_nothing() -> None:
+    for running in (0.0, None):
+        idle = pod("a", replace(STEADY, waiting=0.0, kv_usage=0.0))
+        [load] = seen(replace(idle, samples=tuple(replace(each, running=running) for each in idle.samples))).loads
+        assert (load.waiting, load.running, load.kv_use, load.used_tokens) == (0, 0, 0, 0)
 
 
 def test_an_unknown_queue_holds_nobody_up() -> None:

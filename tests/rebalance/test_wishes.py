@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
 from plimsoll.rebalance.law.wishes import DeploymentLoad, Need, Wish, wish_for_queue, wish_of, with_forecast
 from plimsoll.rebalance.signals.forecast import Expected
+from plimsoll.rebalance.signals.traffic import Traffic
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
 from tests.support.tables import examples
+
+COOLDOWN_SECONDS = 1800.0
 
 LONG_QUEUE = 5.0
 MOST_FORECAST = 2.0
@@ -25,7 +28,15 @@ USUAL = Serves()
 
 
 def load(*pods: Serves, **changes: float) -> DeploymentLoad:
-    return DeploymentLoad(traffic(*pods), len(pods), KV_TOKENS, **{"startup_seconds": 300.0, **changes})  # type: ignore[arg-type]
+    return replace(alone(traffic(*pods), len(pods)), **{"startup_seconds": 300.0, **changes})  # type: ignore[arg-type]
+
+
+def alone(seen: Traffic, pods: int) -> DeploymentLoad:
+    """The traffic on as many replicas as are wanted, of which nothing else is known."""
+    return DeploymentLoad(
+        seen, pods, KV_TOKENS, rise=0.0, is_settled=False, most_work=None, startup_seconds=0.0,
+        stay_seconds=COOLDOWN_SECONDS, starting=(), apart=0, lost=0.0, share=1.0,
+    )  # fmt: skip
 
 
 def carried() -> float:
@@ -46,6 +57,14 @@ def test_arrivals_need_as_many_replicas_as_carry_them(worth: float, replicas: in
     assert abs(wish.replicas - replicas) <= (worth > 9)
     assert wish.replicas >= worth
     assert wish.rate == pytest.approx(worth * carried())
+
+
+@pytest.mark.parametrize("lost", [0.5, 1.0, 2.0])
+def test_what_slow_replicas_do_less_is_needed_on_top(lost: float) -> None:
+    whole, less = of_rate(3.5), of_rate(3.5, lost=lost)
+    assert whole.need is less.need is Need.ARRIVALS
+    assert less.replicas - whole.replicas == pytest.approx(lost, abs=0.5)
+    assert less.enough - whole.enough == pytest.approx(lost, abs=0.5)
 
 
 @given(worth=st.floats(0.05, 20), startup=st.floats(0, 900))
@@ -96,7 +115,7 @@ def test_chance_does_not_change_the_wish() -> None:
             pod("a", USUAL, moments(180), came=lambda at, came=times: 1000.0 + sum(each <= at for each in came))  # type: ignore[misc]
         ).traffic
         assert seen is not None
-        found.append(wish_of(DeploymentLoad(seen, 1, KV_TOKENS), MODEL).replicas)
+        found.append(wish_of(alone(seen, 1), MODEL).replicas)
     assert set(found) == {2}
 
 
@@ -123,6 +142,7 @@ def test_replicas_that_start_already_serve_the_backlog() -> None:
     assert wanted().need is Need.BACKLOG
     assert wanted().replicas > least
     assert wanted(*[30.0] * 9).replicas == wanted().replicas, "they serve no sooner than what is ordered now"
+    assert wanted(*[9999.0] * 99).replicas == wanted().replicas, "nor do those that serve later still"
     assert wanted(*[0.0] * 9).need is not Need.BACKLOG
     assert wanted(startup=600.0).need is not Need.BACKLOG, "it is served long before"
 

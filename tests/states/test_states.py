@@ -13,10 +13,12 @@ from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.states import mark_of
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.public_words import LEFT_OUT_ON_PURPOSE
-from plimsoll.status.severity import ALERTS, FULL_FROM, PATIENCE_SECONDS, Pressure, Severity, State
+from plimsoll.status.severity import ALERTS, PATIENCE_SECONDS, Pressure, Severity, State
 from tests.states.states import BEGINS, CASES, PAGE, ROOT, Case, definition, page_text
 from tests.support.alerting import RULES
 from tests.support.tables import every_case
+
+FULL_FROM = 0.9
 
 SCRIPTS = ROOT / "examples" / "08-gitops"
 

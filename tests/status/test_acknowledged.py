@@ -9,8 +9,6 @@ import pytest
 
 from plimsoll.status.acknowledged import (
     ACKNOWLEDGED,
-    LONGEST_SECONDS,
-    MOST_ACKNOWLEDGED,
     AcknowledgementOutcome,
     AskedAcknowledgement,
     acknowledged_by,
@@ -32,6 +30,9 @@ from plimsoll.status.severity import (
 )
 from plimsoll.status.signs import acknowledgements_of
 from tests.support.tables import every_case
+
+LONGEST_SECONDS = 30 * 24 * 3600.0
+MOST_ACKNOWLEDGED = 8
 
 NOW = 1_800_000_000.0
 UNTIL = NOW + 3600

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -289,6 +289,27 @@ def test_what_is_written_is_read_back(name: str) -> None:
         sent = json.loads(json.dumps(document_of(entry)))
         read = form.read(form.entry.model_validate(sent, strict=True, by_alias=True, by_name=False))
         assert (read, repr(read)) == (value, repr(value))
+
+    check()
+
+
+@pytest.mark.parametrize("name", sorted(FORMS))
+def test_what_an_entry_leaves_out_is_what_the_value_has_by_default(name: str) -> None:
+    """An earlier release did not write it, and a later one may not: whoever reads it must not guess otherwise."""
+    form = FORMS[name]
+    usual = {each.name: each.default for each in fields(form.kind) if each.default is not MISSING}
+    usual = {name: default for name, default in usual.items() if not is_dataclass(default)}
+
+    @given(st.fixed_dictionaries(VALUES[name]))
+    @settings(max_examples=examples(5), deadline=None)
+    def check(drawn: dict[str, Any]) -> None:
+        value = value_of(name, drawn)
+        assert form.entry is not None
+        written = form.fields(value, **BESIDE.get(name, {}))
+        for field in (each for each in written if not form.entry.model_fields[each].is_required()):
+            read = form.usable(form.entry(**{each: found for each, found in written.items() if each != field}))
+            for attribute, default in usual.items() if read is not None else ():
+                assert getattr(read, attribute) in (getattr(value, attribute), default), (field, attribute)
 
     check()
 

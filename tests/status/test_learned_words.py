@@ -34,6 +34,8 @@ def test_the_sum_and_each_term_are_named() -> None:
     )
     (less,) = corrections([replace(MEASURED, available_kv_bytes=11 * GIB)])
     assert "1.00 GiB less than" in correction_words(less)
+    (byte,) = corrections([replace(MEASURED, available_kv_bytes=10 * GIB + 1)])
+    assert "0.00 GiB less than" in correction_words(byte)
     (same,) = corrections([replace(MEASURED, available_kv_bytes=10 * GIB)])
     said = "the engine takes 0.00 GiB more than the memory law says (each term is as predicted)"
     assert correction_words(same) == said

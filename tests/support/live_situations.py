@@ -61,7 +61,7 @@ def situation(
 def enough_for(replicas: int, seconds: float, *, now: float = NOW, every: float = 5.0) -> LoopMemory:
     """Return the memory of turns in which so many replicas would have been enough, for so many seconds."""
     ages: Iterable[float] = (seconds - every * index for index in range(int(seconds // every)))
-    return LoopMemory(looks=tuple(Look(now - age, replicas) for age in ages))
+    return LoopMemory(looks=tuple(Look(now - age, replicas, now - age, 0.0) for age in ages))
 
 
 def for_long(where: Situation, replicas: int = 1) -> Situation:

@@ -51,7 +51,8 @@ def looks(
 ) -> tuple[Look, ...]:
     """Return the turns of a steady load, for which so many replicas have been enough."""
     count = int(seconds // EVERY)
-    return tuple(Look(now - EVERY * index, enough, rate) for index in range(count, 0, -1))
+    moments = (now - EVERY * index for index in range(count, 0, -1))
+    return tuple(Look(at, enough, at, rate) for at in moments)
 
 
 def serving(

@@ -9,6 +9,7 @@ from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.reading.deployments import declared_replicas
 from plimsoll.app.watch.store import Body
 from plimsoll.decision.deployment import Asked, Deployment, Identity, PlacedPools, Writes
+from plimsoll.decision.memory import LeavingNodes, Memory, TurnMemo
 from plimsoll.decision.outcome import Observed, Outcome, Ready
 from plimsoll.decision.spec_digests import digests_of
 from plimsoll.decision.surroundings import Surroundings
@@ -21,6 +22,11 @@ from tests.support.bodies import inference_deployment_body
 
 KEY = ObjectKey("ns", "chat")
 NOTHING_RUNS = Surroundings({}, {})
+
+
+def without_answers(memory: Memory) -> Memory:
+    """A memory with only those parts that change decisions."""
+    return Memory(turns=TurnMemo(dict(memory.turns.memories)), leaving=LeavingNodes(dict(memory.leaving.since)))
 
 
 def identity_of(body: Body, key: ObjectKey = KEY) -> Identity:

@@ -32,7 +32,6 @@ def test_requests_come_run_and_end() -> None:
     assert (queue.counted.first_tokens, queue.counted.finished) == (19, 15)
     assert queue.counted.prompt_tokens == 19 * STREAM.prompt
     assert queue.counted.latency_seconds == pytest.approx(15 * STREAM.seconds)
-    assert queue.counted.queue_seconds == 0
 
 
 def test_what_finds_no_slot_waits_in_order_and_the_wait_is_counted() -> None:
@@ -42,7 +41,7 @@ def test_what_finds_no_slot_waits_in_order_and_the_wait_is_counted() -> None:
     assert [round(came, 1) for came, _ in queue.waiting][:2] == [2.5, 3.0]
     assert len(queue.waiting) == 16
     # They came at 0.5, 1.0 and 1.5 s, and began at 0.5, 3.0 and 5.5 s.
-    assert queue.counted.queue_seconds == pytest.approx(0 + 2.0 + 4.0)
+    assert queue.counted.latency_seconds == pytest.approx(0 + 2.0 + 4.0 + 3 * STREAM.seconds)
     # The fourth one came at 2.0 s and got its first token at 8.5 s.
     assert queue.counted.first_token_seconds == pytest.approx(6.0 + 4 * 0.5 + 6.0)
 
@@ -52,7 +51,7 @@ def test_the_steps_of_the_clock_change_nothing(step: float) -> None:
     coarse, fine = after(20.0, slots=3, step=step), after(20.0, slots=3, step=0.05)
 
     assert coarse.counted.first_tokens == fine.counted.first_tokens
-    assert coarse.counted.queue_seconds == pytest.approx(fine.counted.queue_seconds)
+    assert coarse.counted.latency_seconds == pytest.approx(fine.counted.latency_seconds)
     assert len(coarse.waiting) == len(fine.waiting)
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from typing import TYPE_CHECKING
+
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
+
+if TYPE_CHECKING:
+    from plimsoll.engines.base import Engine
 
 MOST_TOKENS = 100_000_000
 MOST_CONCURRENCY = 65_536
@@ -31,10 +36,12 @@ USUAL_OBJECTIVE = "Balanced"
 EXPECTED_SIZING = "Expected"
 """The word of ``spec.sizing`` for mean lengths."""
 
+USUAL_RELEASES = {DEFAULT_ENGINE: DEFAULT_ENGINE_VERSION, "sglang": "0.5.23"}
+"""By engine, the release that counts if nobody names one. ``v1alpha1`` keeps them: another release would start all
+engines anew whose manifests name none."""
 
-_USUAL_RELEASES = {DEFAULT_ENGINE: DEFAULT_ENGINE_VERSION, "sglang": "0.5.23"}
 
-
-def usual_release(engine: str) -> str | None:
-    """Return the release of an engine that counts if nobody names one; None if there is none."""
-    return _USUAL_RELEASES.get(engine)
+def usual_release(engine: Engine) -> EngineVersion:
+    """Return the release of an engine that counts if nobody names one; without a row, the oldest that is known."""
+    found = USUAL_RELEASES.get(engine.name)
+    return engine.oldest if found is None else EngineVersion.of(found)

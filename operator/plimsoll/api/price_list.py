@@ -156,7 +156,6 @@ def _row(header: list[str], cells: list[str], line: int, source: str, known: Col
         first=read("date_from", date.fromisoformat, "write a date such as 2026-08-21"),
         last=read("date_to", date.fromisoformat, "write a date such as 2026-08-21"),
         basis=read("basis", PriceBasis, f"write one of {', '.join(PriceBasis)}, or nothing"),
-        ladder_usd=read("ladder_usd", _usd, "write US dollars, e.g. 2.50"),
         hyperscaler_usd=read("hyperscaler_usd", _usd, "write US dollars, e.g. 2.50"),
         origin=origin,
     )

@@ -210,9 +210,9 @@ def serving_floor(spec: InferenceDeploymentSpec, standing: Standing, scheduled: 
     """
     if spec.rebalancing.scale is ScaleOwner.EXTERNAL:
         return max(1, standing.target_replicas)
-    fixed = 0 if spec.total_concurrency is None else standing.base_replicas
+    fixed = () if spec.total_concurrency is None else (standing.base_replicas,)
     now = (each.replicas for each in scheduled if each.opening.is_open)
-    return max(1, spec.rebalancing.min_replicas, fixed, *now)
+    return max(1, spec.rebalancing.min_replicas, *fixed, *now)
 
 
 @dataclass(slots=True)
@@ -274,10 +274,6 @@ class Memory:
         """Begin a pass: drop what the last pass did not use."""
         self.requests.begin()
         self._estimated.begin()
-
-    def without_answers(self) -> Memory:
-        """Return a memory with only those parts that change decisions."""
-        return Memory(turns=TurnMemo(dict(self.turns.memories)), leaving=LeavingNodes(dict(self.leaving.since)))
 
     def figures(self, ready: Ready, fleet: Fleet) -> MemoryEstimate | None:
         """Return the estimate of what runs of a deployment."""

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from plimsoll.api.bounds import usual_release
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from plimsoll.engines.registry import ENGINES
+
 _NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "routing", "suspend", "gpu", "objective")
 """Spec fields that say how many engines run and where, not how one engine runs."""
 
@@ -34,10 +38,23 @@ class SpecDigests:
 
 
 def digests_of(spec: Mapping[str, Any] | None) -> SpecDigests:
-    """Return the digests of a spec as the API server gives it."""
-    spec = spec or {}
+    """Return the digests of a spec as the API server gives it.
+
+    An engine without a release counts as one of its usual release: earlier API servers wrote that into the object.
+    """
+    spec = _with_release(spec or {})
     left_out = (_NOT_ABOUT_MEMORY, _NOT_ABOUT_SIZE, _NOT_ABOUT_START)
     return SpecDigests(*(_without(spec, each) for each in left_out))
+
+
+def _with_release(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    given = spec.get("engine")
+    if not isinstance(given, Mapping) or given.get("version") is not None:
+        return spec
+    engine = ENGINES.get(str(given.get("name") or DEFAULT_ENGINE))
+    if engine is None:
+        return spec
+    return {**spec, "engine": {**given, "version": str(usual_release(engine))}}
 
 
 def _without(spec: Mapping[str, Any], left_out: Collection[str]) -> str:

@@ -306,7 +306,7 @@ def take_turn(
     history = standing.history.clamped(now)
     situation = Situation(
         _need_of(running.figures),
-        _placement(standing, running, around, what_if),
+        placement_of(standing, running, around, what_if),
         load_of(running, around, reading, policy, history, now=now),
         history,
         now,
@@ -513,7 +513,8 @@ def _worth_writing(standing: Standing, decided: LoopResult) -> Learned | None:
     return known if known is not None and now.is_like(known) else now
 
 
-def _placement(standing: Standing, running: Running, around: Surroundings, what_if: WhatIf) -> PlacementState:
+def placement_of(standing: Standing, running: Running, around: Surroundings, what_if: WhatIf) -> PlacementState:
+    """Return the placement as the live loop sees it, from the pods that have not ended."""
     figures, pods = running.figures, [pod for some in around.pods.values() for pod in some if not pod.ended]
     serving = [pod.ready_since for pod in pods if pod.ready and pod.ready_since is not None]
     starting = [pod for pod in pods if not pod.ready and not pod.terminating]

@@ -33,6 +33,21 @@ _SUFFIXES: dict[str, Decimal] = {
 _QUANTITY = re.compile(r"^(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)(?P<suffix>[A-Za-z]{0,2})$")
 
 
+def to_percent(share: float | Decimal) -> int:
+    """Return a share in whole percent."""
+    return round(100 * share)
+
+
+def to_milliseconds(seconds: float) -> int:
+    """Return seconds in whole milliseconds."""
+    return round(1000 * seconds)
+
+
+def to_per_minute(per_second: float) -> int:
+    """Return a rate a second as a whole number a minute."""
+    return round(60 * per_second)
+
+
 def parse_quantity(text: str | int) -> Decimal:
     """Read a Kubernetes quantity such as ``80Gi``, ``1500m`` or ``4``.
 

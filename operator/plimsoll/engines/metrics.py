@@ -7,23 +7,6 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingReasons:
-    """A gauge of waiting requests with one series for each reason.
-
-    Attributes:
-        name: the metric.
-        label: the label that holds the reason.
-        capacity: the reason of requests that wait for KV cache or a free slot.
-        deferred: the reason of requests that wait for something else.
-    """
-
-    name: str
-    label: str
-    capacity: str
-    deferred: str
-
-
-@dataclass(frozen=True, slots=True)
 class EngineMetrics:
     """The metrics of one engine. An empty name means that the engine does not report it.
 
@@ -50,11 +33,9 @@ class EngineMetrics:
         output_lengths: histogram, generated tokens of the requests that are done.
         first_token_seconds: histogram, times to the first token.
         token_gap_seconds: histogram, times between two tokens of a request.
-        queue_seconds: histogram, times that requests spent in the queue.
         prefix_queried: counter, prompt tokens that were looked up in the prefix cache.
         prefix_hit: counter, prompt tokens that were found there.
         adapters: gauge, whose labels name the LoRA adapters that are loaded and waited for.
-        waiting_reasons: the part of ``waiting`` for each reason; None where the engine does not say.
     """
 
     kv_usage: str
@@ -75,27 +56,23 @@ class EngineMetrics:
     output_lengths: str = ""
     first_token_seconds: str = ""
     token_gap_seconds: str = ""
-    queue_seconds: str = ""
     prefix_queried: str = ""
     prefix_hit: str = ""
     adapters: str = ""
-    waiting_reasons: WaitingReasons | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The current name of every series that is read, each once."""
         loads = (self.kv_usage, self.waiting, self.running, self.preemptions, self.prompt_tokens)
         histograms = (self.prompt_lengths, self.output_lengths, self.first_token_seconds, self.token_gap_seconds)
-        series = [name for each in (*histograms, self.queue_seconds) for name in (total_of(each), count_of(each))]
-        reasons = self.waiting_reasons.name if self.waiting_reasons else ""
-        more = (self.generation_tokens, self.capacity, *series, self.prefix_queried, self.prefix_hit, reasons)
+        series = [name for each in histograms for name in (total_of(each), count_of(each))]
+        more = (self.generation_tokens, self.capacity, *series, self.prefix_queried, self.prefix_hit)
         return tuple(dict.fromkeys(name for name in (*loads, *more) if name))
 
     @property
     def labels(self) -> frozenset[str]:
-        """The labels that the engine gives its series itself, those of its ranks and of its reasons included."""
-        reasons = {self.waiting_reasons.label} if self.waiting_reasons else set[str]()
-        return self.own_labels | {self.rank_label} | reasons
+        """The labels that the engine gives its series itself, that of its ranks included."""
+        return self.own_labels | {self.rank_label}
 
 
 def total_of(histogram: str) -> str:

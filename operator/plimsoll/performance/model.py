@@ -212,13 +212,11 @@ _SECONDS_PER_HOUR = 3600
 class Cost:
     """US dollars for one replica that always has its load.
 
-    ``usd_per_million_tokens`` counts prompt and output tokens together. ``usd_per_million_output_tokens`` puts the
-    whole price on the output.
+    ``usd_per_million_tokens`` counts prompt and output tokens together.
     """
 
     usd_per_hour: Decimal
     usd_per_million_tokens: float
-    usd_per_million_output_tokens: float
 
 
 def hourly_usd(price: Price, split: Split) -> Decimal:
@@ -234,5 +232,4 @@ def cost(price: Price, split: Split, load: Load, found: Performance) -> Cost:
     return Cost(
         usd_per_hour=hourly,
         usd_per_million_tokens=float(hourly) * _MILLION / all_per_hour,
-        usd_per_million_output_tokens=float(hourly) * _MILLION / output_per_hour,
     )

@@ -24,7 +24,6 @@ from plimsoll.placement.options.candidates import Candidate
 from plimsoll.placement.options.nodes import host_need
 
 Answer = TypeVar("Answer")
-Amount = TypeVar("Amount", int, HostRoom)
 
 Quotas = Mapping[str, Mapping[str, int]]
 """Amounts that a namespace may still take, by namespace and account. A missing entry means no limit. An amount is

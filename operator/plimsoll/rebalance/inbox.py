@@ -85,8 +85,8 @@ class Vote:
     proposal: str
     by: str
     approves: bool
-    reason: str = ""
-    created: float = 0.0
+    reason: str
+    created: float
     outcome: str = ""
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from plimsoll.api.v1alpha1.spec import LatencyPercentile
 from plimsoll.api.v1alpha1.status import (
     AdditionResultStatus,
     CalledStatus,
@@ -16,9 +17,9 @@ from plimsoll.api.v1alpha1.status import (
     ReplacementStatus,
     RoomOrderStatus,
 )
-from plimsoll.domain.units import from_rfc3339, to_rfc3339
+from plimsoll.domain.units import from_rfc3339, to_percent, to_rfc3339
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
-from plimsoll.rebalance.law.spread import LEAST_RATIO, MOST_RATIO, NO_SPREAD, PERCENTILES, Spread
+from plimsoll.rebalance.law.spread import LEAST_RATIO, MOST_RATIO, NO_SPREAD, Spread
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.history import (
     REPLACE_REASONS,
@@ -52,7 +53,7 @@ MAX_CHANGES = 250
 
 
 def _percent(slowness: float) -> int:
-    return round(100 * slowness)
+    return to_percent(slowness)
 
 
 def _slowness(percent: int) -> float:
@@ -83,7 +84,7 @@ def _spread_document(spread: Spread) -> dict[str, int] | None:
 
 def _spread(found: LearnedPercentileStatus | None) -> Spread:
     """Return the ratios of the status, within what the live loop itself would learn; of no percentile, nothing."""
-    if found is None or found.percentile not in PERCENTILES:
+    if found is None or found.percentile not in {each.percent for each in LatencyPercentile}:
         return NO_SPREAD
     return Spread(found.percentile, _ratio(found.first_token_percent), _ratio(found.token_percent))
 

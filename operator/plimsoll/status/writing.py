@@ -16,7 +16,7 @@ from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, O
 from plimsoll.domain.decisions.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import KvPrecision
-from plimsoll.domain.units import GIB, format_price, to_rfc3339
+from plimsoll.domain.units import GIB, format_price, to_milliseconds, to_percent, to_rfc3339
 from plimsoll.performance.model import cost
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, active
 from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
@@ -261,12 +261,12 @@ def _performance(decision: Decision, choice: Option) -> Fields | None:
         "usd_per_million_tokens": None if tokens is None else f"{tokens:.2f}",
         "bound": found.bound.value,
         "validated": found.validated,
-        "counted_percent": None if found.measured == 1 else round(100 * found.measured),
+        "counted_percent": None if found.measured == 1 else to_percent(found.measured),
     }
 
 
 def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)
+    return to_milliseconds(seconds)
 
 
 def _total_price(decision: Decision) -> str | None:

@@ -248,7 +248,7 @@ def _slo(spec: InferenceDeploymentSpec) -> Slo | None:
         fix = "It says which of the measured times counts: write slo.ttftMilliseconds or slo.tpotMilliseconds as well."
         raise InvalidInput("spec.slo.percentile", spec.slo.percentile.value, fix)
     times = _seconds(spec.slo.ttft_milliseconds), _seconds(spec.slo.tpot_milliseconds)
-    return Slo(*times, None if spec.slo.percentile is None else int(spec.slo.percentile.value.removeprefix("P")))
+    return Slo(*times, None if spec.slo.percentile is None else spec.slo.percentile.percent)
 
 
 def _seconds(milliseconds: int | None) -> float | None:
@@ -306,7 +306,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
     if spec.engine.release < engine.oldest:
         raise InvalidInput(
             "spec.engine.version",
-            spec.engine.version,
+            spec.engine.release_name,
             f"Use {engine.oldest} or newer: older engines are unknown here.",
         )
     _check_engine(spec.engine, engine)
@@ -356,7 +356,7 @@ def _check_engine(spec: EngineSpec, engine: Engine) -> None:
             "spec.engine.weightStreaming.layers", streaming.layers, f"Write at most the group's {streaming.group}."
         )
     if streaming is not None:
-        check_feature(spec, Feature.WEIGHT_STREAMING, "spec.engine.weightStreaming", spec.version)
+        check_feature(spec, Feature.WEIGHT_STREAMING, "spec.engine.weightStreaming", spec.release_name)
     check_media(spec)
     if spec.lora is not None and not engine.lora_ranks:
         raise InvalidInput("spec.engine.lora", spec.lora.max_adapters, f"{engine.title} gets no adapters; remove it.")

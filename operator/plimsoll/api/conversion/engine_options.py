@@ -56,7 +56,7 @@ def check_release(spec: EngineSpec, model: ModelFacts, precision: Precision) -> 
         InvalidInput: with the model class or the method that the release lacks, and the releases to use.
     """
     refusal = spec.program.release_refusal(model, precision, spec.release)
-    refuse(spec, "spec.engine.version", spec.version, refusal)
+    refuse(spec, "spec.engine.version", spec.release_name, refusal)
 
 
 _FEATURES = {
@@ -159,7 +159,7 @@ def as_served(model: ModelFacts, engine: EngineSpec) -> ModelFacts:
 
 
 def _check_options(model: ModelFacts, engine: EngineSpec) -> None:
-    check_feature(engine, Feature.POOLING, "spec.engine.version", f"{engine.version} for {model.architecture}")
+    check_feature(engine, Feature.POOLING, "spec.engine.version", f"{engine.release_name} for {model.architecture}")
     if engine.speculation is not None:
         method = engine.speculation.method.value
         raise InvalidInput("spec.engine.speculation", method, "A model that pools drafts nothing: remove speculation.")

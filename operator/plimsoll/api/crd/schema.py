@@ -151,10 +151,6 @@ def _printer_columns() -> list[Schema]:
     ]
 
 
-def _condition_path(kind: ConditionType) -> str:
-    return f'.status.conditions[?(@.type=="{kind}")]'
-
-
 def column(name: str, kind: str, path: str, description: str, *, wide: bool = False) -> Schema:
     """Return a column of ``kubectl get``; a wide one is shown with ``-o wide`` only."""
     shown: Schema = {"name": name, "type": kind, "jsonPath": path, "description": description}

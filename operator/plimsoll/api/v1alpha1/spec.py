@@ -11,12 +11,12 @@ from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 
 from plimsoll.api.bounds import (
-    DEFAULT_ENGINE_VERSION,
     DEFAULT_UTILIZATION_PERCENT,
     ENGINE_VERSION,
     MOST_CONCURRENCY,
     STEP_TOKENS,
     UTILIZATION_PERCENT,
+    usual_release,
 )
 from plimsoll.api.v1alpha1.base import (
     LARGEST_BOUND,
@@ -237,6 +237,11 @@ class LatencyPercentile(StrEnum):
     P95 = "P95"
     P99 = "P99"
 
+    @property
+    def percent(self) -> int:
+        """So many."""
+        return int(self.value.removeprefix("P"))
+
 
 class SloSpec(ApiModel):
     """The latency that users must get at the declared load. GPUs that are too slow for it are not used."""
@@ -434,9 +439,9 @@ class EngineSpec(ApiModel):
         "your own image, and all that the release's image has.",
         json_schema_extra={"x-kubernetes-list-type": "set"},
     )
-    version: Annotated[str, Field(pattern=ENGINE_VERSION)] = Field(
-        default=DEFAULT_ENGINE_VERSION,
-        description="Release of the engine. The memory law depends on it. Set it if image is your own build.",
+    version: Annotated[str, Field(pattern=ENGINE_VERSION)] | None = optional(
+        "Release of the engine. The memory law depends on it. Set it if image is your own build. Default: "
+        f"{', '.join(f'{name} {usual_release(engine)}' for name, engine in ENGINES.items())}."
     )
     extra_args: list[Annotated[str, Field(min_length=1, max_length=1024)]] | None = optional(
         "Further flags of the engine. Flags that the operator sets are refused. The estimate does not "
@@ -491,7 +496,12 @@ class EngineSpec(ApiModel):
     @property
     def release(self) -> EngineVersion:
         """Its release."""
-        return EngineVersion.of(self.version)
+        return EngineVersion.of(self.release_name)
+
+    @property
+    def release_name(self) -> str:
+        """Its release as the user writes it, or else the engine's usual one."""
+        return self.version or str(usual_release(self.program))
 
 
 class OverridesSpec(ApiModel):

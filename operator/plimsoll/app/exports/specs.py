@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, ENGINE_VERSION
+from plimsoll.api.bounds import ENGINE_VERSION, usual_release
 from plimsoll.api.v1alpha1.volumes import SOURCES
 from plimsoll.app.exports.document import Body
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
@@ -125,7 +125,7 @@ class _Start(NamedTuple):
         """Everything that decisions read of a start; for one that cannot be used, the error."""
         engine = ENGINES[str(self.engine.get("name") or DEFAULT_ENGINE)]
         version = str(self.engine.get("version"))
-        release = EngineVersion.of(version if re.fullmatch(ENGINE_VERSION, version) else DEFAULT_ENGINE_VERSION)
+        release = EngineVersion.of(version) if re.fullmatch(ENGINE_VERSION, version) else usual_release(engine)
         arguments = [str(each) for each in self.arguments]
         variables = {str(each["name"]): str(each["value"]) for each in self.variables if each.get("value") is not None}
         misuse = engine.misused_argument(arguments, release)

@@ -13,7 +13,7 @@ from plimsoll.adapters.catalog import other_checkpoints
 from plimsoll.api.bounds import usual_release
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.models.precision import WIDE, KvPrecision, Precision
 from plimsoll.domain.requests.serving import Request
@@ -140,8 +140,7 @@ def other_engines(asked: Request, gpu: GpuType) -> Iterator[RequestChange]:
         runner, variable = other
         words = f"model runner V{runner} ({variable} in spec.podTemplate.env)"
         yield _changed(asked, words, "", brief=f"model runner V{runner}", model_runner=runner)
-    known = usual_release(engine.name)
-    usual = asked.engine.version if known is None else EngineVersion.of(known)
+    usual = usual_release(engine)
     if asked.engine.version != usual and engine.release_refusal(asked.model, asked.precision, usual) is None:
         yield _changed(asked, f"release {usual}", f"--engine {usual}", version=usual)
 

@@ -86,7 +86,7 @@ def _is_within(value: int | None, least: int, most: int) -> bool:
 
 
 def _release(asked: TypedOptions) -> str:
-    return release_of(engine_of(), named_engine(asked.engine), asked.engine)
+    return release_of(engine_of(), named_engine(asked.engine))
 
 
 def _version(asked: TypedOptions) -> EngineVersion:

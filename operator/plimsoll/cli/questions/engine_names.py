@@ -7,7 +7,7 @@ from typing import NamedTuple
 from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, usual_release
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.base import Engine
-from plimsoll.engines.registry import ENGINES, engine_of
+from plimsoll.engines.registry import ENGINES
 
 OPTION = "--engine"
 
@@ -31,12 +31,9 @@ def named_engine(text: str | None) -> NamedEngine:
     return NamedEngine(release=text)
 
 
-def release_of(engine: Engine, named: NamedEngine, text: str | None) -> str:
-    """Return the release that is named, or the usual one. Raises :class:`InvalidInput` if an engine has none."""
-    found = named.release or usual_release(engine.name)
-    if found is None:
-        raise InvalidInput(OPTION, text, f"Name the release of {engine.title}, e.g. {engine.name}:{engine.oldest}.")
-    return found
+def release_of(engine: Engine, named: NamedEngine) -> str:
+    """Return the release that is named, or the engine's usual one."""
+    return named.release or str(usual_release(engine))
 
 
 def check_same(engine: Engine, named: NamedEngine, text: str | None) -> None:
@@ -46,5 +43,5 @@ def check_same(engine: Engine, named: NamedEngine, text: str | None) -> None:
 
 
 def _examples() -> str:
-    names = ", ".join(f"{each}:{usual_release(each) or engine_of(each).oldest}" for each in ENGINES)
+    names = ", ".join(f"{name}:{usual_release(engine)}" for name, engine in ENGINES.items())
     return f"{DEFAULT_ENGINE_VERSION}, {names}"

@@ -35,11 +35,12 @@ def with_options(
     spec: Mapping[str, Any], asked: TypedOptions, draft: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the spec with the values that the options set. ``draft`` is the spec's entry for the model that drafts."""
-    named = named_engine(asked.engine)
-    is_other = named.name not in (None, DEFAULT_ENGINE)
+    named, engines = named_engine(asked.engine), spec.get("engine") or {}
+    written = engines.get("name") if isinstance(engines, dict) else None
+    is_other = named.name not in (None, written or DEFAULT_ENGINE)
     engine = {
         "name": named.name,
-        "version": release_of(engine_of(str(named.name)), named, asked.engine) if is_other else named.release,
+        "version": release_of(engine_of(str(named.name)), named) if is_other else named.release,
         "gpuMemoryUtilizationPercent": asked.utilization,
         "maxBatchedTokens": asked.batched_tokens,
         "maxSequences": asked.max_sequences,
@@ -60,7 +61,6 @@ def with_options(
     }
     changed = {key: value for key, value in changes.items() if value is not None}
     own = {key: value for key, value in engine.items() if value is not None}
-    engines = spec.get("engine") or {}
     return {**spec, **changed, "engine": {**engines, **own} if isinstance(engines, dict) else engines}
 
 

@@ -106,7 +106,7 @@ def _release(written: Written, asked: TypedOptions) -> tuple[EngineVersion, tupl
     found = reader_of(written.engine).release_of(written.image)
     if found is None:
         what = f"The tag of {written.image} names no release" if written.image else "The command names no release"
-        default = release_of(engine, named, asked.engine)
+        default = release_of(engine, named)
         return known_release(engine, default, OPTION), (
             f"{what}: {engine.title} {default} is assumed; --engine names another.",
         )

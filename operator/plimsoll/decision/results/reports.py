@@ -44,7 +44,7 @@ def report_of(outcome: Outcome, now: float) -> Report:
         awaits=besides.awaits,
         problem=outcome.problem,
         model=deployment.asked.model,
-        engine_version=spec.engine.version if spec else "",
+        engine_version=spec.engine.release_name if spec else "",
         pools=pool_views(placed.around, record, observed.reported, observed.silent, now=now),
         suspended=bool(spec and spec.suspend),
         observations=observed.seen,

@@ -222,8 +222,8 @@ class MarketOffers:
     """The offers behind a market price; None if a list does not say.
 
     ``voters`` is the number of providers that counted. Each has one vote, whatever the number of its offers.
-    ``first`` and ``last`` are the days of the oldest and the newest offer. ``ladder_usd`` is the figure before it was
-    clamped. ``hyperscaler_usd`` is what the largest clouds list, two to three times the price of all others.
+    ``first`` and ``last`` are the days of the oldest and the newest offer. ``hyperscaler_usd`` is what the largest
+    clouds list, two to three times the price of all others.
     """
 
     offers: int | None = None
@@ -231,7 +231,6 @@ class MarketOffers:
     first: date | None = None
     last: date | None = None
     basis: PriceBasis | None = None
-    ladder_usd: Decimal | None = None
     hyperscaler_usd: Decimal | None = None
     origin: str = ""
 

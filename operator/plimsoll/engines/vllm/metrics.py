@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from plimsoll.engines.metrics import EngineMetrics, WaitingReasons, count_of, total_of
+from plimsoll.engines.metrics import EngineMetrics, count_of, total_of
 
 KV_CACHE_USAGE: Final = "vllm:kv_cache_usage_perc"
 """Gauge: the share of KV-cache blocks that running requests hold, since vLLM 0.9.2. 0 to 1, despite its name.
@@ -52,9 +52,6 @@ with speculative decoding."""
 ITL_SECONDS_BEFORE_0_15: Final = "vllm:time_per_output_token_seconds"
 """The older name of :data:`ITL_SECONDS`: the only name before vLLM 0.10.2, removed in 0.15."""
 
-QUEUE_SECONDS: Final = "vllm:request_queue_time_seconds"
-"""Histogram: seconds that a request waited before it got into a batch, observed when the request is done."""
-
 PREFIX_CACHE_QUERIES_TOTAL: Final = "vllm:prefix_cache_queries_total"
 """Counter: prompt tokens that were looked up in the prefix cache, since vLLM 0.9.2.
 
@@ -63,9 +60,6 @@ The older ``vllm:gpu_prefix_cache_*`` are no former names: early releases counte
 
 PREFIX_CACHE_HITS_TOTAL: Final = "vllm:prefix_cache_hits_total"
 """Counter: prompt tokens that were found in the prefix cache, since vLLM 0.9.2."""
-
-WAITING_BY_REASON: Final = WaitingReasons("vllm:num_requests_waiting_by_reason", "reason", "capacity", "deferred")
-"""Gauge: the part of :data:`REQUESTS_WAITING` for each reason, since about vLLM 0.20."""
 
 CACHE_CONFIG_INFO: Final = "vllm:cache_config_info"
 """Gauge, always 1: its labels hold the KV cache's shape. It has an ``engine`` label and no ``model_name``."""
@@ -127,9 +121,7 @@ METRICS: Final = EngineMetrics(
     output_lengths=OUTPUT_LENGTHS,
     first_token_seconds=TTFT_SECONDS,
     token_gap_seconds=ITL_SECONDS,
-    queue_seconds=QUEUE_SECONDS,
     prefix_queried=PREFIX_CACHE_QUERIES_TOTAL,
     prefix_hit=PREFIX_CACHE_HITS_TOTAL,
-    waiting_reasons=WAITING_BY_REASON,
 )
 """Every metric that a current engine must export for the operator to work, by meaning."""

@@ -17,6 +17,7 @@ from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.models.precision import WIDE, KvPrecision
 from plimsoll.domain.public_words import Numbers, Reason, SuggestionKind
 from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import to_milliseconds
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.load import needed_tokens
 from plimsoll.memory.weights import weights_bytes
@@ -275,7 +276,7 @@ def _suggestion(change: _Change, option: Option, choice: Option, replicas: int) 
     ]
     for name, found in (("tpot", option.performance), ("tpot_now", choice.performance)):
         if found is not None:
-            numbers.append((name, round(1000 * found.tpot_seconds)))
+            numbers.append((name, to_milliseconds(found.tpot_seconds)))
     return Suggestion(
         kind=change.kind,
         numbers=tuple(numbers),

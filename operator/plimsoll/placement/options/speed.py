@@ -10,6 +10,7 @@ from plimsoll.domain.decisions.outcomes import EngineSettings, Split
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import to_milliseconds
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
 from plimsoll.performance.model import Load, performance
@@ -25,8 +26,6 @@ mean answer 211."""
 
 MEASURED_VENDORS = frozenset({Vendor.NVIDIA})
 """The vendors of the cards in ``catalog/performance.json`` whose trust is "measured"."""
-
-_MILLISECONDS = 1000
 
 
 def load_of(request: Request) -> Load:
@@ -103,6 +102,6 @@ def asks_for_spot(request: Request) -> bool:
 def _numbers(miss: SloMiss) -> Numbers:
     return (
         ("figure", miss.figure.value.upper()),
-        ("milliseconds", round(miss.seconds * _MILLISECONDS)),
-        ("limit", round(miss.limit_seconds * _MILLISECONDS)),
+        ("milliseconds", to_milliseconds(miss.seconds)),
+        ("limit", to_milliseconds(miss.limit_seconds)),
     )

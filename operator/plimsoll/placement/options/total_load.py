@@ -33,9 +33,9 @@ class Size:
 
     replicas: int
     concurrency: int
-    places: tuple[str, ...] = ()
-    hourly_price: str | None = None
-    missing: int = 0
+    places: tuple[str, ...]
+    hourly_price: str | None
+    missing: int
 
 
 def with_size(request: Request, replicas: int, concurrency: int) -> Request:

@@ -29,7 +29,7 @@ from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.public_words import Numbers, Reason
 from plimsoll.domain.requests.serving import Request
-from plimsoll.domain.units import exact_price
+from plimsoll.domain.units import exact_price, to_milliseconds
 from plimsoll.performance.slo import upper_quarter
 from plimsoll.placement.costs import move_charge
 from plimsoll.placement.demands.pools import Place
@@ -312,10 +312,10 @@ def _promise(found: Performance) -> Numbers:
     """Return the estimated times and those at the upper quarter of their bands, in milliseconds."""
     ttft, tpot = upper_quarter(found)
     return (
-        ("ttft", round(found.typical_ttft_seconds * 1000)),
-        ("ttft_high", round(ttft * 1000)),
-        ("tpot", round(found.tpot_seconds * 1000)),
-        ("tpot_high", round(tpot * 1000)),
+        ("ttft", to_milliseconds(found.typical_ttft_seconds)),
+        ("ttft_high", to_milliseconds(ttft)),
+        ("tpot", to_milliseconds(found.tpot_seconds)),
+        ("tpot_high", to_milliseconds(tpot)),
     )
 
 
@@ -328,7 +328,7 @@ def _speeds(choice: Option, best: Option) -> Numbers:
     found, of_best = choice.performance, best.performance
     if found is None or of_best is None:
         return ()
-    numbers = [("tpot", round(found.tpot_seconds * 1000)), ("best_tpot", round(of_best.tpot_seconds * 1000))]
+    numbers = [("tpot", to_milliseconds(found.tpot_seconds)), ("best_tpot", to_milliseconds(of_best.tpot_seconds))]
     priced = [("million", _per_million(choice)), ("best_million", _per_million(best))]
     known = [(name, text) for name, text in priced if text] if all(text for _, text in priced) else []
     only = [("measured", "this" if found.validated else "best")] if found.validated != of_best.validated else []

@@ -17,7 +17,7 @@ from plimsoll.domain.decisions.terms import Doubt, DoubtKind
 from plimsoll.domain.models.model import Evidence
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.requests.serving import Request
-from plimsoll.domain.units import format_gib, to_rfc3339
+from plimsoll.domain.units import format_gib, to_milliseconds, to_percent, to_rfc3339
 from plimsoll.performance.slo import INTERACTIVE, upper_quarter
 from plimsoll.placement.demands.failed_moves import FailedMove
 from plimsoll.placement.demands.pools import SeenAnswers, pool_name
@@ -132,7 +132,7 @@ def slow_warnings(choice: Option, seen: SeenAnswers | None) -> tuple[str, ...]:
     edge = found.measured * found.tpot_band[1] / found.tpot_seconds
     if seen.slowness <= edge:
         return ()
-    percent, most = round(100 * seen.slowness), round(100 * edge)
+    percent, most = to_percent(seen.slowness), to_percent(edge)
     warning = (
         f"A token takes its engines {percent} % of the estimated time, and the error band ends at {most} %. "
         "Look for a GPU that is throttled or that others use, for a pod that has too little CPU, and for CUDA graphs "
@@ -202,13 +202,13 @@ def _speed_warnings(request: Request, choice: Option) -> Iterator[str]:
     if choice.may_break_promise:
         yield (
             f"spec.slo is kept by the estimate, and may be missed: one in four engines is expected to take longer than "
-            f"{round(ttft * 1000)} ms to the first token or {round(tpot * 1000)} ms per token."
+            f"{to_milliseconds(ttft)} ms to the first token or {to_milliseconds(tpot)} ms per token."
         )
     if not found.is_measured:
         yield (
             f"The speed of a GPU like {card_name(choice.gpu.name)} is not validated: its TPOT may be "
-            f"{round(found.tpot_band[0] * 1000)} to {round(found.tpot_band[1] * 1000)} ms, its TTFT "
-            f"{round(found.ttft_band[0] * 1000)} to {round(found.ttft_band[1] * 1000)} ms."
+            f"{to_milliseconds(found.tpot_band[0])} to {to_milliseconds(found.tpot_band[1])} ms, its TTFT "
+            f"{to_milliseconds(found.ttft_band[0])} to {to_milliseconds(found.ttft_band[1])} ms."
         )
 
 

@@ -40,7 +40,7 @@ class Waiting:
     request: Request
     missing: int
     options: tuple[Option, ...]
-    priority: int = 0
+    priority: int
     before: tuple[Share, ...] = ()
 
 

@@ -50,7 +50,7 @@ class Market:
 
     stock: Stock
     memo: Memo
-    is_contended: bool = False
+    is_contended: bool
 
     def options(self, request: Request, closed: tuple[Place, ...] = ()) -> Iterator[Option]:
         """Yield all places that the request may have, as engines would run there, free or not.

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from plimsoll.domain.decisions.latency import Bound
 from plimsoll.domain.public_words import Numbers
-from plimsoll.domain.units import to_rfc3339
+from plimsoll.domain.units import to_milliseconds, to_per_minute, to_percent, to_rfc3339
 from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.diagnosis.engine_troubles import page_livelock, uneven_ranks
 from plimsoll.rebalance.diagnosis.judging import Judged
@@ -140,7 +140,6 @@ ABOUT_THE_PLACE = frozenset((DiagnosisKind.OUTGROWN, DiagnosisKind.TOO_SLOW, *AB
 MISSED_SECONDS = 300.0
 """How long a promise is missed before it is called out of reach. Most of the slowness is learned by then."""
 
-PER_MINUTE = 60
 
 BINDING_SHARE = 0.6
 """The part of the engines' own limit that is in use when it is called full. Chance leaves some of it free."""
@@ -254,7 +253,7 @@ def _by_promise(situation: Situation, judged: Judged) -> Diagnosis | None:
     if figure is None:
         return None
     alone = figure.of(times_of(model, traffic.lengths, 1.0))
-    learned = (("alone_ms", round(1000 * alone)), ("slowness_percent", round(100 * model.slowness)))
+    learned = (("alone_ms", to_milliseconds(alone)), ("slowness_percent", to_percent(model.slowness)))
     numbers = (("replicas", situation.placement.replicas), *figure.numbers, *learned)
     return Diagnosis(DiagnosisKind.TOO_SLOW, DecisionReason.PROMISE_OUT_OF_REACH, numbers)
 
@@ -286,7 +285,7 @@ def _by_load(situation: Situation, judged: Judged) -> Diagnosis | None:
         return Diagnosis(DiagnosisKind.STUCK_REPLICA, DecisionReason.REPLICAS_STUCK, numbers, wish.replicas + stuck)
     kind = _bound_by(wish)
     if wish.use < 1.0:
-        numbers = (*numbers, ("start_percent", round(100 * wish.use)))
+        numbers = (*numbers, ("start_percent", to_percent(wish.use)))
     if kind in _ON_GPUS:
         numbers = (*numbers, *gpu_numbers(situation.load.gpus))
     return Diagnosis(kind, _BECAUSE[wish.need], numbers, wish.replicas + stuck)
@@ -321,13 +320,13 @@ def load_numbers(situation: Situation, wish: Wish) -> Numbers:
     if traffic is not None:
         found |= {"waiting": round(traffic.waiting), "running": round(traffic.running)}
         found |= {"used_tokens": round(traffic.used_tokens), "held_tokens": situation.load.held_tokens}
-        found |= {"kv_percent": round(100 * traffic.used_tokens / max(1, situation.load.held_tokens))}
+        found |= {"kv_percent": to_percent(traffic.used_tokens / max(1, situation.load.held_tokens))}
     if lengths is not None:
         found |= {"prompt_tokens": round(lengths.prompt), "output_tokens": round(lengths.output)}
     if capacity is not None:
         found |= {
-            "arrivals_per_minute": round(PER_MINUTE * wish.rate),
-            "capacity_per_minute": round(PER_MINUTE * capacity.per_second),
+            "arrivals_per_minute": to_per_minute(wish.rate),
+            "capacity_per_minute": to_per_minute(capacity.per_second),
             "limit": capacity.limit.value,
         }
     return (*found.items(), *(_coming(wish.coming, situation.now) if wish.need is Need.RISE else ()))
@@ -338,10 +337,10 @@ def _coming(expected: Expected | None, now: float) -> Numbers:
     if expected is None:
         return ()
     return (
-        ("expected_per_minute", round(PER_MINUTE * expected.per_second)),
-        ("minutes", round((expected.at - now) / PER_MINUTE)),
+        ("expected_per_minute", to_per_minute(expected.per_second)),
+        ("minutes", round((expected.at - now) / 60)),
         ("days", expected.days),
-        ("error_percent", round(100 * expected.error)),
+        ("error_percent", to_percent(expected.error)),
     )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import to_percent
 from plimsoll.rebalance.law.wishes import LONG_QUEUE
 from plimsoll.rebalance.signals.traffic import PodLoad
 
@@ -25,8 +26,6 @@ FULL_RANK = 0.9
 ROOM_ELSEWHERE = 0.6
 """The mean use of the other ranks up to which a full rank is an imbalance: what is too much for one of them has room
 there. Chance alone makes smaller differences, because engines share requests out by their number."""
-
-_PERCENT = 100
 
 
 def uneven_ranks(loads: Iterable[PodLoad]) -> Numbers:
@@ -41,8 +40,8 @@ def uneven_ranks(loads: Iterable[PodLoad]) -> Numbers:
     return (
         ("pod", load.pod),
         ("rank", rank),
-        ("rank_percent", round(_PERCENT * load.rank_uses[rank])),
-        ("mean_percent", round(_PERCENT * _mean_of_others(load.rank_uses, rank))),
+        ("rank_percent", to_percent(load.rank_uses[rank])),
+        ("mean_percent", to_percent(_mean_of_others(load.rank_uses, rank))),
         *_queues(load, rank),
     )
 
@@ -95,5 +94,5 @@ def page_livelock(loads: Iterable[PodLoad], *, has_states: bool) -> Numbers:
         ("pod", longest.pod),
         ("pod_waiting", round(longest.waiting)),
         ("pod_running", round(longest.running)),
-        ("pod_percent", round(_PERCENT * longest.kv_use)),
+        ("pod_percent", to_percent(longest.kv_use)),
     )

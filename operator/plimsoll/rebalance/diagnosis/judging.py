@@ -96,10 +96,8 @@ def _with_lessons(memory: LoopMemory, situation: Situation, alike: Alike) -> Loo
         memory = memory.with_spread(traffic, model.slo.percentile, situation.now)
         memory = memory.with_speed(teaching, model, situation.now)
     busy = [each for each in (*teaching.loads, *alike.favoured) if each.waiting >= LONG_QUEUE]
-    favoured = {each.pod for each in alike.favoured}
     waiting = teaching.waiting + sum(each.waiting for each in alike.favoured)
-    rest = [each.served for each in teaching.loads if each.waiting < LONG_QUEUE and each.pod not in favoured]
-    is_odd = bool(busy and rest) and fmean(each.served for each in busy) < fmean(rest)
+    is_odd = bool(busy) and fmean(each.served for each in busy) < fmean(each.served for each in teaching.loads)
     has_queue = waiting >= LONG_QUEUE * teaching.pods and _is_settled(situation) and not is_odd
     measured = teaching.of_pods(busy) if has_queue and busy else teaching
     memory = memory.with_work(measured, is_saturated=has_queue).with_answers(traffic)

@@ -12,11 +12,12 @@ from math import sqrt
 from statistics import fmean, median
 
 from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import to_milliseconds, to_percent
 from plimsoll.rebalance.law.capacity import ReplicaModel, seconds_of_token
 from plimsoll.rebalance.law.wishes import LONG_QUEUE
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
-from plimsoll.rebalance.signals.traffic import SIGNIFICANT, PodLoad, Traffic
+from plimsoll.rebalance.signals.traffic import SIGNIFICANT, PodLoad, Sum, Traffic, summed
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.rebalance.state.memory import LoopMemory, Suspect
@@ -51,7 +52,6 @@ SILENT_SECONDS = 300.0
 LEAST_COUNTED_SECONDS = 30.0
 """How long arrivals at a replica are counted before its share of them says something."""
 
-_MILLISECONDS, _PERCENT = 1000, 100
 
 _UNUSABLE = (SignalState.STALE, SignalState.MISSING, SignalState.INVALID)
 
@@ -95,8 +95,10 @@ def alike_of(situation: Situation, memory: LoopMemory, traffic: Traffic) -> Alik
     favoured = favoured_of(rest)
     if not apart and not favoured:
         return Alike(traffic)
-    usual = fmean(each.waiting for each in rest if each not in favoured)
-    loads = [replace(each, waiting=usual, preempted=rest[0].preempted) if each in favoured else each for each in rest]
+    others = [each for each in rest if each not in favoured]
+    waiting, preempted = fmean(each.waiting for each in others), summed(each.preempted for each in others)
+    usual = Sum(preempted.total / len(others), preempted.number / len(others))
+    loads = [replace(each, waiting=waiting, preempted=usual) if each in favoured else each for each in rest]
     successor = situation.replacement
     lost = (slow[each.pod] for each in apart if successor is None or each.pod != successor.pod)
     came, of_rest = (sum(each.arrivals.per_second for each in some) for some in (traffic.loads, rest))
@@ -150,7 +152,7 @@ def share_numbers(favoured: PodLoad, loads: Sequence[PodLoad]) -> Numbers:
     if total <= 0:
         return ()
     share = favoured.arrivals.per_second / total
-    return ("share_percent", round(_PERCENT * share)), ("equal_percent", round(_PERCENT / len(loads)))
+    return ("share_percent", to_percent(share)), ("equal_percent", to_percent(1 / len(loads)))
 
 
 def with_suspects(memory: LoopMemory, situation: Situation) -> LoopMemory:
@@ -249,7 +251,7 @@ def suspect_numbers(suspect: Suspect, situation: Situation) -> Numbers:
         return figures
     return (
         *figures,
-        ("ratio_percent", round(_PERCENT * suspect.ratio)),
-        ("pod_ms", round(_MILLISECONDS * suspect.seconds)),
-        ("usual_ms", round(_MILLISECONDS * suspect.usual_seconds)),
+        ("ratio_percent", to_percent(suspect.ratio)),
+        ("pod_ms", to_milliseconds(suspect.seconds)),
+        ("usual_ms", to_milliseconds(suspect.usual_seconds)),
     )

@@ -214,8 +214,6 @@ def _mean_below(most: float) -> float:
 
 
 def _rounded(number: float) -> float:
-    if number <= 0:
-        return 0.0
     mantissa, exponent = math.frexp(number)
     return math.ldexp(round(mantissa * 2**ROUNDED_BITS) / 2**ROUNDED_BITS, exponent)
 

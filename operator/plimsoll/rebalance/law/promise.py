@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import to_milliseconds
 from plimsoll.rebalance.law.capacity import (
     ConcurrencyLimit,
     ReplicaCapacity,
@@ -22,8 +23,6 @@ LEAST_SHARE = 0.1
 at the wrong place: ten times as many GPUs would be idle for nine tenths."""
 
 _LIMITS = {"ttft": ConcurrencyLimit.FIRST_TOKEN_TIME, "tpot": ConcurrencyLimit.TOKEN_TIME}
-
-_MILLISECONDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,8 @@ class Figure:
         return (
             ("figure", self.name),
             *which,
-            ("measured_ms", round(_MILLISECONDS * self.measured)),
-            ("promised_ms", round(_MILLISECONDS * self.promised)),
+            ("measured_ms", to_milliseconds(self.measured)),
+            ("promised_ms", to_milliseconds(self.promised)),
         )
 
 

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 
 from plimsoll.rebalance.signals.percentiles import Percentile
 
-PERCENTILES = (50, 95, 99)
-"""Those that can be promised."""
-
 LEAST_RATIO, MOST_RATIO = 0.25, 10.0
 """A p50 of a few very long times may be below their mean. Beyond ten times the mean, no number of replicas is right."""
 

@@ -80,7 +80,7 @@ class TokenTimes:
     measured: float
     promised: float
     decode: float
-    then: float = 0.0
+    then: float
 
 
 def larger_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: Iterable[OtherStep]) -> Tuned | None:

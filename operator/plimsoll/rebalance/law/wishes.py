@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll.rebalance.law.capacity import ReplicaCapacity, ReplicaModel, capacity_of
-from plimsoll.rebalance.law.price import COOLDOWN_SECONDS, Stakes, stakes_of
+from plimsoll.rebalance.law.price import Stakes, stakes_of
 from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 
@@ -97,15 +97,15 @@ class DeploymentLoad:
     traffic: Traffic
     replicas: int
     kv_tokens: int
-    rise: float = 0.0
-    is_settled: bool = False
-    most_work: float | None = None
-    startup_seconds: float = 0.0
-    stay_seconds: float = COOLDOWN_SECONDS
-    starting: tuple[float, ...] = ()
-    apart: int = 0
-    lost: float = 0.0
-    share: float = 1.0
+    rise: float
+    is_settled: bool
+    most_work: float | None
+    startup_seconds: float
+    stay_seconds: float
+    starting: tuple[float, ...]
+    apart: int
+    lost: float
+    share: float
 
 
 def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:

@@ -15,7 +15,7 @@ from plimsoll.placement.options.verdicts import NO_PRICE
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.law.promise import Figure, keeps_promises
-from plimsoll.rebalance.places.sites import Site, sites_elsewhere
+from plimsoll.rebalance.places.sites import OtherSite, Site, sites_elsewhere
 from plimsoll.rebalance.state.situation import Situation
 
 LEAST_SAVING = Decimal("0.15")
@@ -33,7 +33,7 @@ PAYBACK_HOURS = 1
 class Cheaper:
     """A place with the replicas for the load, and the bills in US dollars an hour, now and there."""
 
-    site: Site
+    site: OtherSite
     replicas: int
     bill: Decimal
     to_bill: Decimal
@@ -57,7 +57,7 @@ def cheaper_place(
     offers = (
         _offer(situation, here, site, rate, bill)
         for site in sites_elsewhere(tenant, market, situation.memory, here, also=also)
-        if site.doubts <= decision.choice.doubts
+        if site.option.doubts <= decision.choice.doubts
     )
     found = sorted((each for each in offers if each is not None), key=_order)
     return next((each for each in found if _has_room(each, tenant, market)), None)
@@ -83,27 +83,22 @@ def bill_of(
     return sum(prices, Decimal(0))
 
 
-def _offer(situation: Situation, here: Site, there: Site, rate: float, bill: Decimal) -> Cheaper | None:
+def _offer(situation: Situation, here: Site, there: OtherSite, rate: float, bill: Decimal) -> Cheaper | None:
     """Return what a place saves; None if it saves too little or breaks a promise."""
     policy = situation.policy
     if there.price is None or not _is_in_time(there):
         return None
     replicas = max(policy.min_replicas, there.replicas(rate))
-    to_bill, weighed = there.price * replicas, _weighed(there)
+    to_bill = there.price * replicas
     if replicas > policy.max_replicas or to_bill > (1 - LEAST_SAVING) * bill:
         return None
     startup = situation.memory.expected_startup_seconds
     is_paid = move_charge(there.price, startup) * replicas <= PAYBACK_HOURS * (bill - to_bill)
     return (
         Cheaper(there, replicas, bill, to_bill)
-        if is_paid and _saves(here, weighed, rate, policy.min_replicas)
+        if is_paid and _saves(here, there.weighed, rate, policy.min_replicas)
         else None
     )
-
-
-def _weighed(there: Site) -> Site:
-    """Return the place with the cost by which options are ranked: an fp8 cache and slowness must save more."""
-    return there if there.option is None else replace(there, price=there.option.cost)
 
 
 def _is_in_time(there: Site) -> bool:
@@ -140,7 +135,7 @@ LEAST_GAIN = 0.2
 class Faster:
     """A place with the replicas for the load, and the time in seconds that the missed figure is expected to have."""
 
-    site: Site
+    site: OtherSite
     replicas: int
     seconds: float
 
@@ -178,6 +173,6 @@ def _expected(site: Site, missed: Figure, rate: float) -> float:
 
 
 def _by_promise(found: Faster) -> tuple[object, ...]:
-    bill = _weighed(found.site).bill(found.replicas)
+    bill = found.site.weighed.bill(found.replicas)
     gpus = found.site.place[1].gpus * found.replicas
-    return found.site.doubts, NO_PRICE if bill is None else bill, gpus, found.site.place
+    return found.site.option.doubts, NO_PRICE if bill is None else bill, gpus, found.site.place

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Numbers
-from plimsoll.domain.units import format_price
+from plimsoll.domain.units import format_price, to_milliseconds, to_percent
 from plimsoll.placement.demands.pools import serving
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.options.feasibility import hourly_price
@@ -34,8 +34,6 @@ ALIKE = 1.15
 SLOW_MOVE_SECONDS = 24 * 3600.0
 """How long a deployment that had to move for a promise is not moved for the price. What made the place that it left too
 slow may come back at the same time of the next day."""
-
-_MILLISECONDS = 1000
 
 
 def elsewhere(
@@ -103,11 +101,11 @@ class _Search:
         numbers: Numbers = (
             ("to_place", place_words(*found.site.place)),
             ("to_replicas", found.replicas),
-            ("to_ms", round(_MILLISECONDS * found.seconds)),
+            ("to_ms", to_milliseconds(found.seconds)),
         )
         option = found.site.option
         bill = bill_of(self.what_if.tenant.pools, market, hourly_price)
-        if bill and option is not None and option.hourly_price is not None:
+        if bill and option.hourly_price is not None:
             to_bill = option.hourly_price * found.replicas
             numbers = (*numbers, ("bill", format_price(bill)), ("to_bill", format_price(to_bill)))
         return Sought(reason, digest, found.site.place, found.replicas, numbers)
@@ -135,7 +133,7 @@ class _Search:
         numbers: Numbers = (
             ("bill", format_price(found.bill)),
             ("to_bill", format_price(found.to_bill)),
-            ("saving_percent", round(100 * (1 - found.to_bill / found.bill))),
+            ("saving_percent", to_percent(1 - found.to_bill / found.bill)),
             ("to_place", place_words(*found.site.place)),
             ("to_replicas", found.replicas),
         )
@@ -172,7 +170,7 @@ def _search(situation: Situation, judged: Judged, what_if: WhatIf) -> _Search | 
     hope = wish.capacity.per_second / capacity_of(model, traffic.lengths).per_second
     place, memory = pools[0].target.place, judged.memory
     startup = memory.expected_startup_seconds
-    here = Site(place, model, traffic.lengths, memory.slowness, hope, startup_seconds=startup)
+    here = Site(place, model, traffic.lengths, memory.slowness, hope, startup)
     return _Search(situation, judged, what_if, here)
 
 

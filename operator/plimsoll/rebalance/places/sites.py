@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
-from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place, Tenant, pool_name, serving
 from plimsoll.placement.options.feasibility import avoidable_price
 from plimsoll.placement.transition.hypothesis import Market
@@ -31,24 +30,17 @@ class Site:
         lengths: of the requests.
         slowness: the measured time of a token over the model's: learned there, or expected from what was learned here.
         hope: the part of what the model says that a replica has shown with a long queue; 1: all of it.
-        price: the US dollars an hour that end when a replica leaves; None: not known.
-        option: the place as a solver knows it; None for the place where the replicas are now.
         startup_seconds: the start-up to expect. Those of other places are not known, so all have the one of this place.
+        price: the US dollars an hour that end when a replica leaves; None: not known.
     """
 
     place: Place
     model: ReplicaModel
     lengths: Lengths
-    slowness: float = 1.0
-    hope: float = 1.0
+    slowness: float
+    hope: float
+    startup_seconds: float
     price: Decimal | None = None
-    option: Option | None = None
-    startup_seconds: float = FIRST_STARTUP_SECONDS
-
-    @property
-    def doubts(self) -> int:
-        """The doubts about the option; 0 where the replicas are now."""
-        return 0 if self.option is None else self.option.doubts
 
     @property
     def replica(self) -> ReplicaModel:
@@ -72,34 +64,44 @@ class Site:
         """Return US dollars an hour of so many replicas; None if the price is not known."""
         return None if self.price is None else self.price * replicas
 
+
+@dataclass(frozen=True, slots=True)
+class OtherSite(Site):
+    """A place that replicas could have, as a solver knows it: ``option``."""
+
+    option: Option = field(kw_only=True)
+
+    @property
+    def weighed(self) -> Site:
+        """The place with the cost by which options are ranked: an fp8 cache and slowness must save more."""
+        return replace(self, price=self.option.cost)
+
     def has_room(self, replicas: int, tenant: Tenant, market: Market) -> bool:
         """Whether so many new replicas have room now."""
-        return self.option is not None and market.has_room(tenant.request.with_replicas(replicas), self.option)
+        return market.has_room(tenant.request.with_replicas(replicas), self.option)
 
 
 def sites_elsewhere(
     tenant: Tenant, market: Market, memory: LoopMemory, here: Site, *, also: tuple[Place, ...] = ()
-) -> Iterator[Site]:
+) -> Iterator[OtherSite]:
     """Yield the places that the spec allows, without those where replicas are; ``also`` are offered nevertheless."""
     own = {pool.place for pool in serving(tenant.pools)} - set(also)
     try:
         for option in market.options(tenant.request, tuple(each.place for each in tenant.left)):
             if option.target.place == here.place and here.place not in own:
-                yield replace(here, price=avoidable_price(option.gpu, option.split), option=option)
+                yield _other(here, option, here.model, here.lengths, here.slowness)
             model = None if option.target.place in {*own, here.place} else model_at(tenant.request, option)
             if model is not None:
-                yield Site(
-                    option.target.place,
-                    replace(model, spread=here.model.spread),
-                    _lengths_at(here, model.kv_tokens),
-                    memory.slowness_at(pool_name(*option.target.place)),
-                    here.hope,
-                    avoidable_price(option.gpu, option.split),
-                    option,
-                    here.startup_seconds,
-                )
+                slowness = memory.slowness_at(pool_name(*option.target.place))
+                lengths = _lengths_at(here, model.kv_tokens)
+                yield _other(here, option, replace(model, spread=here.model.spread), lengths, slowness)
     except PlimsollError:  # the request cannot be judged any more, and the plan says so
         return
+
+
+def _other(here: Site, option: Option, model: ReplicaModel, lengths: Lengths, slowness: float) -> OtherSite:
+    price, place = avoidable_price(option.gpu, option.split), option.target.place
+    return OtherSite(place, model, lengths, slowness, here.hope, here.startup_seconds, price, option=option)
 
 
 def model_at(request: Request, option: Option) -> ReplicaModel | None:

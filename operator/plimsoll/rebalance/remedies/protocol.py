@@ -29,7 +29,7 @@ class AtOthers:
     proposal: Proposal
     then: Decision
     lacking: Answer
-    is_open: bool = False
+    is_open: bool
 
     @property
     def numbers(self) -> Numbers:

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Numbers
-from plimsoll.domain.units import ceil_div
+from plimsoll.domain.units import ceil_div, to_milliseconds, to_per_minute, to_percent
 from plimsoll.placement.demands.pools import Pool, Tenant
-from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, PER_MINUTE, Diagnosis, DiagnosisKind
+from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, Diagnosis, DiagnosisKind
 from plimsoll.rebalance.guard import may_change_step
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
 from plimsoll.rebalance.law.tuning import Tuned, after_retune, larger_step, prompt_share, smaller_step, token_times
@@ -40,7 +40,7 @@ def retune(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait
         *diagnosis.numbers,
         ("sequences", model.limits.sequences),
         ("to_sequences", tuned.limits.sequences),
-        ("to_capacity_per_minute", round(PER_MINUTE * tuned.per_second)),
+        ("to_capacity_per_minute", to_per_minute(tuned.per_second)),
     )
     return ask(Retune(diagnosis.reason, numbers, tuned.limits), retuned(ask.tenant, tuned.limits))
 
@@ -67,8 +67,6 @@ _SLOW_TOKENS = frozenset((*_SLOW_PROMPTS, DiagnosisKind.PROMISE_MISSED, Diagnosi
 
 KNOWN_SECONDS = 60.0
 """How long arrivals have been counted before all engines restart for them. Replicas are added sooner."""
-
-_MILLISECONDS, _PERCENT = 1000, 100
 
 
 def retune_step(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:
@@ -97,7 +95,7 @@ def _larger(situation: Situation, model: ReplicaModel, traffic: Traffic, lengths
     if found is None:
         return None
     share = prompt_share(model, lengths, capacity_of(model, lengths).running)
-    numbers = (("prompt_percent", round(_PERCENT * share)),)
+    numbers = (("prompt_percent", to_percent(share)),)
     return Retune(reason, (*_load_numbers(situation, model, traffic, lengths, found), *numbers), found.limits)
 
 
@@ -112,7 +110,7 @@ def _smaller(situation: Situation, model: ReplicaModel, traffic: Traffic, length
         return None
     seconds = {"measured_ms": times.measured, "promised_ms": times.promised, "decode_ms": times.decode}
     seconds["then_ms"] = times.then
-    in_ms = ((name, round(_MILLISECONDS * value)) for name, value in seconds.items())
+    in_ms = ((name, to_milliseconds(value)) for name, value in seconds.items())
     numbers = (*_load_numbers(situation, model, traffic, lengths, found), *in_ms)
     return Retune(reason, numbers, found.limits)
 
@@ -127,12 +125,12 @@ def _load_numbers(
         ("waiting", round(traffic.waiting)),
         ("prompt_tokens", round(lengths.prompt)),
         ("output_tokens", round(lengths.output)),
-        ("arrivals_per_minute", round(PER_MINUTE * traffic.arrivals.per_second)),
-        ("capacity_per_minute", round(PER_MINUTE * now.per_second)),
+        ("arrivals_per_minute", to_per_minute(traffic.arrivals.per_second)),
+        ("capacity_per_minute", to_per_minute(now.per_second)),
         ("limit", now.limit.value),
         ("step", model.limits.step_tokens),
         ("to_step", found.limits.step_tokens),
-        ("to_capacity_per_minute", round(PER_MINUTE * found.per_second)),
+        ("to_capacity_per_minute", to_per_minute(found.per_second)),
     )
 
 

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import to_percent
 
 
 class SignalState(StrEnum):
@@ -124,7 +125,7 @@ def _can_be(sample: EngineSample) -> bool:
         math.isfinite(
             sample.at + sum(counts)
         )  # one NaN makes the sum NaN, and the least and the largest are no measure
-        and 0 <= min(counts, default=0) <= max(counts, default=0) <= LARGEST_COUNT
+        and (not counts or 0 <= min(counts) <= max(counts) <= LARGEST_COUNT)
         and (sample.kv_usage is None or sample.kv_usage <= 1)
         and (sample.kv_capacity_tokens is None or 0 < sample.kv_capacity_tokens <= LARGEST_COUNT)
     )
@@ -173,12 +174,9 @@ def worst(states: tuple[SignalState, ...]) -> SignalState:
     return max(states, key=_SEVERITY.__getitem__, default=SignalState.MISSING)
 
 
-_PERCENT = 100
-
-
 def gpu_numbers(gpus: GpuActivity | None) -> Numbers:
     """Return the activity in percent, for people next to a diagnosis; empty if nothing is known."""
     if gpus is None:
         return ()
     pairs = (("memory_busy_percent", gpus.memory), ("tensor_busy_percent", gpus.tensor_cores))
-    return tuple((name, round(_PERCENT * share)) for name, share in pairs if share is not None)
+    return tuple((name, to_percent(share)) for name, share in pairs if share is not None)

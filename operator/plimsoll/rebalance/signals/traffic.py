@@ -82,9 +82,6 @@ class Sum(NamedTuple):
         return self.total / self.number if self.number > 0 else None
 
 
-NOTHING_SUMMED = Sum(0.0, 0.0)
-
-
 def summed(sums: Iterable[Sum]) -> Sum:
     """Return the sum of several pods."""
     totals, counts = tuple(zip(*sums, strict=True)) or ((), ())
@@ -115,15 +112,15 @@ class PodLoad:
     waiting: float
     running: float
     kv_use: float
-    is_stalled: bool = False
-    rank_uses: tuple[float, ...] = ()
-    rank_queues: tuple[float, ...] = ()
-    used_tokens: float = 0.0
-    arrivals: Rate = Rate(0.0, 0.0)
-    served: float = 0.0
-    token_seconds: Sum = NOTHING_SUMMED
-    ttft_seconds: Sum = NOTHING_SUMMED
-    preempted: Sum = NOTHING_SUMMED
+    is_stalled: bool
+    rank_uses: tuple[float, ...]
+    rank_queues: tuple[float, ...]
+    used_tokens: float
+    arrivals: Rate
+    served: float
+    token_seconds: Sum
+    ttft_seconds: Sum
+    preempted: Sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +160,11 @@ class Traffic:
     used_tokens: float
     ttft_seconds: float | None
     token_seconds: float | None
-    served: float = 0.0
-    preempted_share: float | None = None
-    loads: tuple[PodLoad, ...] = ()
+    served: float
+    preempted_share: float | None
+    loads: tuple[PodLoad, ...]
+    end: float
     at_gateway: float = 0.0
-    end: float = 0.0
     ttft_percentile: Percentile | None = None
     token_percentile: Percentile | None = None
 

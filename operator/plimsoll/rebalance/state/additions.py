@@ -7,11 +7,11 @@ for a pause that grows, one try follows each pause, and what was added in vain i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.public_words import Numbers
-from plimsoll.domain.units import to_rfc3339
+from plimsoll.domain.units import to_milliseconds, to_per_minute, to_percent, to_rfc3339
 from plimsoll.rebalance.law.promise import missed_figures
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.traffic import Traffic
@@ -68,7 +68,7 @@ _FIGURES = {
 """The figures that call for additions. Arrivals are no such figure, because no number of replicas changes them; what
 they do to a promised time is."""
 
-_MINUTE, _MILLISECONDS = 60.0, 1000
+_MINUTE = 60.0
 
 
 def called_by(reason: DecisionReason, situation: Situation) -> Called | None:
@@ -82,23 +82,22 @@ def called_by(reason: DecisionReason, situation: Situation) -> Called | None:
     value = _value(figure, situation, traffic)
     if value is None or value <= 0:
         return None
-    return Called(figure, value, round(_MINUTE * traffic.arrivals.per_second), round(_MINUTE * traffic.served))
+    return Called(figure, value, to_per_minute(traffic.arrivals.per_second), to_per_minute(traffic.served))
 
 
 def _value(figure: str, situation: Situation, traffic: Traffic) -> int | None:
-    values: dict[str, float | None] = {
-        "kv_percent": 100 * traffic.used_tokens / max(1, situation.load.held_tokens),
-        "waiting": traffic.waiting,
-        "preempted_percent": _times(100, traffic.preempted_share),
-        "ttft_ms": _times(_MILLISECONDS, traffic.ttft_seconds),
-        "tpot_ms": _times(_MILLISECONDS, traffic.token_seconds),
+    values: dict[str, int | None] = {
+        "kv_percent": to_percent(traffic.used_tokens / max(1, situation.load.held_tokens)),
+        "waiting": round(traffic.waiting),
+        "preempted_percent": _known(to_percent, traffic.preempted_share),
+        "ttft_ms": _known(to_milliseconds, traffic.ttft_seconds),
+        "tpot_ms": _known(to_milliseconds, traffic.token_seconds),
     }
-    value = values.get(figure)
-    return None if value is None else round(value)
+    return values.get(figure)
 
 
-def _times(factor: float, value: float | None) -> float | None:
-    return None if value is None else factor * value
+def _known(convert: Callable[[float], int], value: float | None) -> int | None:
+    return None if value is None else convert(value)
 
 
 def with_results(situation: Situation) -> ChangeHistory:
@@ -213,7 +212,7 @@ class Brake:
     last: ChangeRecord
     result: AdditionResult
     since: float
-    is_awaited: bool = False
+    is_awaited: bool
 
     @property
     def reason(self) -> DecisionReason:

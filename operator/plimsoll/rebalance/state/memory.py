@@ -58,13 +58,8 @@ class Look:
 
     at: float
     enough: int
-    until: float = 0.0
-    rate: float = 0.0
-
-    def __post_init__(self) -> None:
-        """A look of one turn begins and ends with it."""
-        if self.until < self.at:
-            object.__setattr__(self, "until", self.at)
+    until: float
+    rate: float
 
     def with_turn(self, enough: int, rate: float, now: float) -> Look:
         """Return the look with one more turn."""
@@ -314,7 +309,7 @@ class LoopMemory(Learned):
         since = now if earlier is None and has_gateway else quiet.since(earlier)
         return replace(self, quiet_since=since, quiet_at=now)
 
-    def with_look(self, enough: int, keep_seconds: float, now: float, rate: float = 0.0) -> LoopMemory:
+    def with_look(self, enough: int, keep_seconds: float, now: float, rate: float) -> LoopMemory:
         """Return the memory with one more turn, without those that are too old, or that lie before a gap.
 
         Turns that follow closely are one look with the most replicas of them, so that no need is forgotten.

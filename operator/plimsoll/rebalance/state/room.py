@@ -78,8 +78,8 @@ class Asked:
 class RoomProgress:
     """How many pods of an order are still ``there``, and ``why`` it counts no longer; empty while it does."""
 
-    there: int = 0
-    why: str = ""
+    there: int
+    why: str
 
 
 def leaving_of(proposal: Proposal) -> tuple[Leaving, ...]:
