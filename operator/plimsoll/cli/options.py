@@ -121,6 +121,10 @@ _ENTRIES: Final = (
           {"shell_complete": complete_model}),
     Entry(("--objective",), "How much speed is worth against dollars.", _one_of),
     Entry(("--name",), "The InferenceDeployment's name. Default: made from the model's."),
+    Entry(("--against-price",), "What an API asks for a million tokens of prompts and outputs, e.g. 0.15,0.60: from "
+          "when on does a replica of one's own pay?", None, {"metavar": "IN,OUT"}),
+    Entry(("--requests-per-day",), "With --against-price: what does a day with so many requests cost?", _COUNT),
+    Entry(("--busy-hours",), "Hours of a day in which these requests come. Default: 24.", Whole(1, 24)),
     Entry(("--why",), "Show every formula with its numbers (for one GPU type).", None, {"is_flag": True}),
     # A simulated load.
     Entry(("--preset",), "The requests.", _one_of),

@@ -49,7 +49,7 @@ def with_options(
         "lora": None if asked.lora is None else {"maxAdapters": asked.lora[0], "maxRank": asked.lora[1]},
         "speculation": _speculation(asked, draft),
     }
-    means = _both({"prompt": asked.prompt, "output": asked.output})
+    means = mean_lengths(asked)
     changes = {
         "contextLength": asked.context_length,
         "concurrency": asked.concurrency,
@@ -74,8 +74,9 @@ def bounded(spec: Mapping[str, Any], gpus: Sequence[str], tensor_parallel: int |
     return {**spec, **bounds}
 
 
-def _both(expected: Mapping[str, int | None]) -> Mapping[str, int | None] | None:
-    """The mean lengths; None if none is given. One alone raises :class:`InvalidInput`."""
+def mean_lengths(asked: TypedOptions) -> Mapping[str, int | None] | None:
+    """Return the mean lengths; None if none is given. One alone raises :class:`InvalidInput`."""
+    expected = {"prompt": asked.prompt, "output": asked.output}
     missing = [name for name, tokens in expected.items() if tokens is None]
     if len(missing) == 1:
         given = {"prompt": "--output-tokens", "output": "--prompt"}

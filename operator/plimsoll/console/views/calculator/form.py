@@ -102,6 +102,15 @@ MORE = (
     CalculatorOption(
         "draft", "Draft model", "A catalogued model, for speculation with Eagle or Draft.", example="owner/name"
     ),
+    CalculatorOption(
+        "against-price",
+        "Price of an API",
+        "Dollars for a million tokens of prompts and outputs, with the mean lengths: from when on does a replica pay?",
+        example="0.15,0.60",
+    ),
+    _whole_number("requests-per-day", "Requests a day", "What a day costs, with the price of an API.", example="2000"),
+    _whole_number("busy-hours", "Busy hours", "Hours of a day in which these requests come.", "24", most=24),
+    _whole_number("startup", "Start-up", "Seconds of a start of a replica.", "300", most=86_400),
     CalculatorOption("eager", "No CUDA graphs", "Runs without CUDA graphs.", OptionKind.FLAG),
     CalculatorOption("text-only", "Text only", "Without the vision or audio tower.", OptionKind.FLAG),
 )
@@ -220,6 +229,10 @@ def _asked(query: Query, gpus: tuple[str, ...]) -> TypedOptions:
         lora=_lora(first_of(query, "lora")),
         speculate=_speculate(first_of(query, "speculate")),
         draft=first_of(query, "draft") or None,
+        against_price=first_of(query, "against-price") or None,
+        requests_per_day=_number(query, "requests-per-day"),
+        busy_hours=_number(query, "busy-hours"),
+        startup=_number(query, "startup"),
         gpus=gpus,
         split=None if tp is None else Split(tp, pp or 1, dp or 1, expert_parallel=ep or (dp or 1) > 1),
     )
