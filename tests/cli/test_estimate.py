@@ -401,8 +401,30 @@ def test_a_command_is_compared_at_the_lengths_that_are_named(capsys: pytest.Capt
     plain, found = (one(capsys, "--gpu", H100, *more, "-o", "json", *command) for more in ((), MEANS))
     assert found["kvNeededTokens"] == plain["kvNeededTokens"]
     assert found["api"]["usdPerRequest"] == pytest.approx(0.00125)
+    prefixed = one(capsys, "--gpu", H100, *MEANS, "--shared-prefix", "800", "-o", "json", *command)
+    assert prefixed["kvNeededTokens"] == plain["kvNeededTokens"]
+    assert prefixed["performance"]["ttftSeconds"]["expected"] < found["performance"]["ttftSeconds"]["expected"]
     refused = Ran(capsys, ["--gpu", H100, "--prompt", "4000", "--output-tokens", "97", *command])
     assert "--prompt: 4000 cannot be used. With --output-tokens it exceeds the context of the command" in refused.error
+
+
+def test_a_shared_prefix_makes_the_expected_cache_smaller_and_nothing_sure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = (LLAMA_8B, "--gpu", L4, "--tp", "1", "--precision", "fp8", "--concurrency", "64", *MEANS[:4])
+    plain, shared, half = (
+        one(capsys, *words, *more)
+        for more in ((), ("--shared-prefix", "800"), ("--shared-prefix", "800", "--shared-percent", "50"))
+    )
+    assert (plain["fit"], shared["fit"]) == ("No", "Probable")
+    assert shared["kvCache"]["sharedBytes"] == 63 * 800 * 131_072
+    assert half["kvCache"]["sharedBytes"] == 31 * 800 * 131_072
+    assert shared["expectedBytes"] == plain["expectedBytes"] - 63 * 800 * 131_072
+    assert shared["bandBytes"]["high"] == plain["bandBytes"]["high"]
+    shown = Ran(capsys, [*words, "--shared-prefix", "800", "--why"]).shown
+    expected = f"With the prefix that they share, {shared['kvCache']['bytes'] / 2**30:.2f} GiB are expected."
+    assert expected in " ".join(shown.split())
+    assert "- 50,400 tokens of prefixes that requests share" in shown
 
 
 @pytest.mark.parametrize("figure", ["0Gi", "0.0G", "0.0000001Mi", "-5Gi"])
@@ -464,6 +486,19 @@ BAD: dict[str, tuple[list[str], str]] = {
     "a start of no time": (
         [LLAMA_8B, "--prompt", "9", "--output-tokens", "9", "--against-price", "1,2", "--startup", "nan"],
         "--startup: nan cannot be used. Write seconds, more than 0 and 86,400 at most.",
+    ),
+    "a prefix as long as the prompt": (
+        [LLAMA_8B, "--prompt", "900", "--output-tokens", "9", "--shared-prefix", "900"],
+        "spec.workload.sharedPrefix.tokens: 900 cannot be used. Write less than the 900 of expectedTokens.prompt",
+    ),
+    "a prefix of nothing": ([LLAMA_8B, "--shared-prefix", "0"], "spec.workload.sharedPrefix.tokens: 0 cannot be used."),
+    "a share of no prefix": (
+        [LLAMA_8B, "--shared-percent", "50"],
+        "--shared-percent: 50 cannot be used. Name --shared-prefix as well.",
+    ),
+    "a command's prefix without lengths": (
+        ["--gpu", H100, "--shared-prefix", "50", "--", "vllm", "serve", LLAMA_8B],
+        "--shared-prefix: 50 cannot be used. Write 1 or more and less than --prompt, and name that and --output-tokens",
     ),
     "stages without a degree": ([LLAMA_8B, "--pp", "2"], "--pp: 2 cannot be used. Name --tp as well."),
     "engines without a degree": ([LLAMA_8B, "--dp", "2"], "--dp: 2 cannot be used. Name --tp as well."),

@@ -131,6 +131,8 @@ _ENTRIES: Final = (
     Entry(("--requests-per-second",), "Rate outside bursts, in place of the preset's.", float),
     Entry(("--spread",), "Standard deviation of lengths over their mean.", float),
     Entry(("--shared-prefix",), "Tokens at the beginning of all prompts that the prefix cache holds.", int),
+    Entry(("--shared-percent",), "Percent of the requests that begin with --shared-prefix. Default: 100.",
+          Whole(1, 100)),
     Entry(("--burst",), "The rate within a burst over that outside; 1: no bursts.", float),
     Entry(("--burst-seconds",), "How long a burst lasts.", float),
     Entry(("--burst-every",), "Seconds from one burst to the next.", float),

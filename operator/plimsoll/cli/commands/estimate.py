@@ -58,6 +58,8 @@ class _Estimate(click.Command):
 @option("--concurrency")
 @option("--prompt", note="Sizes for the expected load, whatever a manifest's sizing.")
 @option("--output-tokens")
+@option("--shared-prefix")
+@option("--shared-percent")
 @option("--precision")
 @option("--kv-precision")
 @option("--engine")

@@ -30,6 +30,8 @@ class TypedOptions:
     max_sequences: int | None = None
     prompt: int | None = None
     output: int | None = None
+    shared_prefix: int | None = None
+    shared_percent: int | None = None
     eager: bool = False
     text_only: bool = False
     cpu_offload: str | None = None

@@ -57,6 +57,7 @@ def with_options(
         "kvCache": None if asked.kv_precision is None else {"precision": asked.kv_precision},
         "expectedTokens": means,
         "sizing": None if means is None else EXPECTED_SIZING,
+        "workload": _workload(asked),
     }
     changed = {key: value for key, value in changes.items() if value is not None}
     own = {key: value for key, value in engine.items() if value is not None}
@@ -84,6 +85,20 @@ def mean_lengths(asked: TypedOptions) -> Mapping[str, int | None] | None:
             given[missing[0]], max(filter(None, expected.values())), "Name --prompt and --output-tokens."
         )
     return None if missing else expected
+
+
+def shared_prefix(asked: TypedOptions) -> tuple[int, int] | None:
+    """Return the tokens of the shared prefix, and the percent of the requests with it; None if none is named."""
+    if asked.shared_prefix is None:
+        if asked.shared_percent is not None:
+            raise InvalidInput("--shared-percent", asked.shared_percent, "Name --shared-prefix as well.")
+        return None
+    return asked.shared_prefix, 100 if asked.shared_percent is None else asked.shared_percent
+
+
+def _workload(asked: TypedOptions) -> dict[str, Any] | None:
+    prefix = shared_prefix(asked)
+    return None if prefix is None else {"sharedPrefix": {"tokens": prefix[0], "requestsPercent": prefix[1]}}
 
 
 def _speculation(asked: TypedOptions, draft: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -87,6 +87,8 @@ MORE = (
     CalculatorOption("ep", "Expert parallelism", "Whole experts on each GPU, with tensor parallel.", OptionKind.FLAG),
     _whole_number("prompt", "Mean prompt", "Tokens, with the mean output: sizes for the expected load.", example="900"),
     _whole_number("output-tokens", "Mean output", "Tokens, with the mean prompt.", example="100"),
+    _whole_number("shared-prefix", "Shared prefix", "Tokens that prompts begin with alike.", example="600"),
+    _whole_number("shared-percent", "Sharing requests", "Percent of the requests with that prefix.", "100", most=100),
     _whole_number("utilization", "Utilization", "Percent of usable memory that the engine may take.", "92", 10, 98),
     _whole_number("batched-tokens", "Batched tokens", "Tokens of an engine step.", "by the GPU", 64),
     CalculatorOption("engine", "Engine", ENGINE_HELP, default=DEFAULT_ENGINE_VERSION),
@@ -131,6 +133,7 @@ _IN_SPECS = {
     "maxAdapters": "lora",
     "maxRank": "lora",
     "method": "speculate",
+    "spec.workload.sharedPrefix.tokens": "shared-prefix",
 }
 """The options of some fields, by their names in messages about the manifest of a form."""
 
@@ -223,6 +226,8 @@ def _asked(query: Query, gpus: tuple[str, ...]) -> TypedOptions:
         batched_tokens=_number(query, "batched-tokens"),
         prompt=_number(query, "prompt"),
         output=_number(query, "output-tokens"),
+        shared_prefix=_number(query, "shared-prefix"),
+        shared_percent=_number(query, "shared-percent"),
         eager=_flag(query, "eager"),
         text_only=_flag(query, "text-only"),
         cpu_offload=first_of(query, "cpu-offload") or None,
