@@ -178,6 +178,9 @@ _ENTRIES: Final = (
     Entry(("--reason",), "Why, for those who read it later.", None, {"metavar": "TEXT"}),
     Entry(("--trace",), "Requests that were there, one a line with time and tokens, instead of a workload.", None,
           _NAMED_FILE),
+    Entry(("--router", "routers"), "Compare routers: which share of the prompts do replicas find, and how many are "
+          "enough?", _one_of),
+    Entry(("--host-tokens",), "Tokens of prompts that a replica keeps in host memory.", _COUNT),
     Entry(("--from-prometheus", "span"),
           "The requests that the InferenceDeployment NAME served in this time until now, e.g. 7d, 24h or 90m.", None,
           {"metavar": "SPAN"}),
