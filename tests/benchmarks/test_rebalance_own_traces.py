@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -14,6 +15,7 @@ from benchmarks.rebalance.__main__ import main
 from benchmarks.rebalance.asked import asked
 from benchmarks.rebalance.own import Own, OwnReplay, own_situation
 from benchmarks.rebalance.scenarios.known import situations
+from benchmarks.rebalance.traces import replayed
 from plimsoll.cli.reading.traces import read_trace
 from plimsoll.simulation.values import Arrival
 
@@ -60,6 +62,11 @@ def test_mooncakes_file_is_read_as_it_is_published(write: Write) -> None:
         Arrival(1.5, 1200, 5, blocks=(1, 2, 9)),
         Arrival(3, 1024, 5, blocks=(1, 2)),
     )
+
+
+def test_copies_of_a_request_begin_as_it_does(write: Write) -> None:
+    twice = replayed(read_trace(write(MOONCAKE)), 2.0, 60.0, Random(1))  # noqa: S311 - a reproducible draw
+    assert sorted(each.blocks for each in twice) == sorted(2 * [(1, 2), (1, 2, 3), (1, 2, 9)])
 
 
 def test_a_packed_file_is_unpacked(tmp_path: Path, write: Write) -> None:

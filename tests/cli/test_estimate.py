@@ -398,14 +398,23 @@ def test_start_up_and_idle_time_are_those_of_the_command_and_the_manifest(
 
 def test_a_command_is_compared_at_the_lengths_that_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     command = ("--", "vllm", "serve", LLAMA_8B, "--max-model-len", "4096")
-    plain, found = (one(capsys, "--gpu", H100, *more, "-o", "json", *command) for more in ((), MEANS))
+    many = ("--gpu", H100, "--concurrency", "16")
+    plain, found = (one(capsys, *many, *more, "-o", "json", *command) for more in ((), MEANS))
     assert found["kvNeededTokens"] == plain["kvNeededTokens"]
     assert found["api"]["usdPerRequest"] == pytest.approx(0.00125)
-    prefixed = one(capsys, "--gpu", H100, *MEANS, "--shared-prefix", "800", "-o", "json", *command)
+    prefixed = one(capsys, *many, *MEANS, "--shared-prefix", "800", "-o", "json", *command)
     assert prefixed["kvNeededTokens"] == plain["kvNeededTokens"]
     assert prefixed["performance"]["ttftSeconds"]["expected"] < found["performance"]["ttftSeconds"]["expected"]
     refused = Ran(capsys, ["--gpu", H100, "--prompt", "4000", "--output-tokens", "97", *command])
     assert "--prompt: 4000 cannot be used. With --output-tokens it exceeds the context of the command" in refused.error
+
+
+def test_a_manifest_has_the_prefix_and_not_the_api(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [LLAMA_8B, *MEANS, "--shared-prefix", "600", "--shared-percent", "80", "-o", "manifest"]
+    command_line.cli.main(["estimate", *words], standalone_mode=False)
+    shown = capsys.readouterr()
+    assert yaml.safe_load(shown.out)["spec"]["workload"] == {"sharedPrefix": {"tokens": 600, "requestsPercent": 80}}
+    assert "A manifest does not compare with an API: --against-price is left out." in shown.err
 
 
 def test_a_shared_prefix_makes_the_expected_cache_smaller_and_nothing_sure(

@@ -9,17 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.domain.decisions.outcomes import Fit, Split
+from plimsoll.domain.decisions.outcomes import Fit, Option, Split
+from plimsoll.domain.decisions.terms import KV_CACHE
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.models.model import Task
+from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.sharing import shared_tokens, with_sharing
 from plimsoll.performance.model import Load
-from plimsoll.placement.options.feasibility import may_fit, sized
+from plimsoll.placement.options.candidates import candidates
+from plimsoll.placement.options.engine_limits import with_more_requests
+from plimsoll.placement.options.feasibility import judge, may_fit, sized
 from plimsoll.placement.options.speed import load_of, speed_of
 from tests.laws.strategies import any_gpu, pooling, requests
-from tests.support.planning import H100, gpu, model, request
+from tests.support.planning import H100, L4, fleet, gpu, model, node, request
 from tests.support.tables import examples
 
 MEAN = ServingShape(8192, 32, 2000, 500, shared_tokens=1000)
@@ -91,6 +95,29 @@ def test_a_cache_of_a_given_size_and_a_law_without_lengths_stay_as_they_are() ->
         chosen = engine_of(engine.name)
         figures = chosen.estimate(wanted, gpu(H100), SPLIT, chosen.settings(wanted, gpu(H100), SPLIT))
         assert with_sharing(figures, wanted, SPLIT) is figures
+
+
+def test_a_place_is_tried_that_only_the_prefix_makes_possible() -> None:
+    """The weights and the whole cache are more than the budget of an L4: without the prefix nothing else is counted."""
+    crowd = ServingShape(8192, 64, 1000, 500, shared_tokens=800)
+    wanted = request(model(), precision=Precision.FP8, shape=crowd, engine=EngineChoice(EngineVersion(0, 32)))
+    plain = replace(wanted, shape=replace(crowd, shared_tokens=0))
+    assert sized(wanted, gpu(L4), SPLIT)[1].fit is Fit.PROBABLE
+    assert may_fit(wanted, gpu(L4), SPLIT)
+    assert sized(plain, gpu(L4), SPLIT)[1].fit is Fit.NO
+    assert not may_fit(plain, gpu(L4), SPLIT)
+
+
+def test_more_requests_at_the_same_time_are_shown_with_the_prefix() -> None:
+    few = fleet(node("a", H100, 8))
+    wanted = request(model(), shape=replace(MEAN, concurrency=4), engine=EngineChoice(EngineVersion(0, 32)))
+    (chosen,) = (each for each in candidates(wanted, few) if each.target.split == SPLIT)
+    option = judge(wanted, chosen, few)
+    assert isinstance(option, Option)
+    wider = with_more_requests(wanted, option)
+    assert wider.settings.max_num_seqs > option.settings.max_num_seqs
+    assert wider.estimate.kv_cache_bytes == option.estimate.kv_cache_bytes
+    assert wider.estimate.bytes_of(KV_CACHE) < wider.estimate.kv_needed_tokens * wider.estimate.kv_bytes_per_token
 
 
 def test_the_tokens_of_a_prefix_are_no_load_of_prompts() -> None:

@@ -105,7 +105,8 @@ def command(
     question = _question(words, filename, asked)
     question = with_api(replace(question, notes=(*meant.notes, *question.notes)), asked)
     if form == "manifest":
-        say("note", question.notes)
+        without = "A manifest does not compare with an API: --against-price is left out."
+        say("note", (*question.notes, None if question.api is None else without))
         click.echo(written_manifest(_source(words, filename, question), asked, question), nl=False)
         return
     question, found = learned_answers(question, teachers)

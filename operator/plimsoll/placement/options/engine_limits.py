@@ -182,7 +182,7 @@ def _figures(runs: Request, gpu: GpuType, split: Split, tokens: int) -> MemoryEs
     settings = engine.settings(changed, gpu, split)
     if settings.limits.step_tokens != tokens:
         return None
-    figures = estimated(changed, gpu, split, settings)
+    figures = engine.estimate(changed, gpu, split, settings)
     return figures if figures.is_trusted else None
 
 
