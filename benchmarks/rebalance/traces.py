@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
@@ -71,4 +71,4 @@ def _copies(request: Arrival, factor: float, random: Random) -> Iterator[Arrival
     whole = int(factor) + (random.random() < factor % 1)
     for copy in range(whole):
         later = random.uniform(0, JITTER_SECONDS) if copy else 0.0
-        yield Arrival(request.at + later, request.prompt_tokens, request.output_tokens, request.cached_tokens)
+        yield replace(request, at=request.at + later)

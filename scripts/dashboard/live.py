@@ -40,7 +40,8 @@ LIVE = Row(
         ),
         Panel(
             "Hold of each deployment",
-            "The share of its KV cache in use: its tokens in use over its tokens.",
+            "The share of its KV cache in use: its tokens in use over its tokens. Prefixes that are kept and that no "
+            "request uses are not in it.",
             SHARE,
             (
                 Query(

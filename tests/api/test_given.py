@@ -124,6 +124,16 @@ def test_what_the_law_follows_is_followed() -> None:
     assert fit(asked("--block-size=32")) is Fit.SURE
 
 
+def test_a_prefix_without_its_cache_is_refused() -> None:
+    prefix = {"sharedPrefix": {"tokens": 600, "requestsPercent": 90}}
+    for words in ([], ["--enable-prefix-caching"]):
+        found = to_request(deployment(workload=prefix, engine={"extraArgs": words}), OF_HUB).shape
+        assert (found.shared_tokens, found.shared_percent, found.cached_tokens) == (600, 90, 540)
+    off = deployment(workload=prefix, engine={"extraArgs": ["--no-enable-prefix-caching"]})
+    with pytest.raises(InvalidInput, match=r"spec\.workload\.sharedPrefix\.tokens: 600 .* remove that argument"):
+        to_request(off, OF_HUB)
+
+
 def test_who_may_not_start_is_planned_as_who_does() -> None:
     """A doubt about the start says nothing against the figures, so such engines get as many requests as others."""
     for words, trusted in (((), True), (("--numa-bind-nodes", "0"), True), (("--hf-overrides", "{}"), False)):

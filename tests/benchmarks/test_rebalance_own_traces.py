@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -14,6 +15,7 @@ from benchmarks.rebalance.__main__ import main
 from benchmarks.rebalance.asked import asked
 from benchmarks.rebalance.own import Own, OwnReplay, own_situation
 from benchmarks.rebalance.scenarios.known import situations
+from benchmarks.rebalance.traces import replayed
 from plimsoll.cli.reading.traces import read_trace
 from plimsoll.simulation.values import Arrival
 
@@ -56,10 +58,15 @@ def test_azures_file_is_read_as_it_is_published(write: Write) -> None:
 
 def test_mooncakes_file_is_read_as_it_is_published(write: Write) -> None:
     assert read_trace(write(MOONCAKE)) == (
-        Arrival(0, 1300, 5, 0),
-        Arrival(1.5, 1200, 5, 1024),
-        Arrival(3, 1024, 5, 1023),
-    ), "blocks of 512 tokens that came before, and never the whole prompt"
+        Arrival(0, 1300, 5, blocks=(1, 2, 3)),
+        Arrival(1.5, 1200, 5, blocks=(1, 2, 9)),
+        Arrival(3, 1024, 5, blocks=(1, 2)),
+    )
+
+
+def test_copies_of_a_request_begin_as_it_does(write: Write) -> None:
+    twice = replayed(read_trace(write(MOONCAKE)), 2.0, 60.0, Random(1))  # noqa: S311 - a reproducible draw
+    assert sorted(each.blocks for each in twice) == sorted(2 * [(1, 2), (1, 2, 3), (1, 2, 9)])
 
 
 def test_a_packed_file_is_unpacked(tmp_path: Path, write: Write) -> None:
@@ -83,7 +90,10 @@ def test_a_packed_file_is_unpacked(tmp_path: Path, write: Write) -> None:
         (f"{AZURE}yesterday,5,5\n", "line 4: TIMESTAMP: 'yesterday' is not a date and a time"),
         (f"{MOONCAKE}nothing\n", "line 4: not JSON"),
         (f'{MOONCAKE}{{"timestamp": 1}}\n', "line 4: it lacks timestamp, input_length, output_length"),
-        (MOONCAKE.replace("[1, 2, 9]", "7"), "line 2: hash_ids: 7 is not a list"),
+        *(
+            (MOONCAKE.replace("[1, 2, 9]", ids), f"line 2: hash_ids: {ids} is not a list of whole numbers from 0")
+            for ids in ("7", "[[1]]", "[-1]", "[1.5]")
+        ),
     ],
 )
 def test_a_wrong_line_is_named(text: str, words: str, write: Write) -> None:

@@ -16,8 +16,8 @@ from benchmarks.rebalance.running import run
 from benchmarks.rebalance.values import Scenario
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.fleet import Replica
-from plimsoll.simulation.gateway import choose
 from plimsoll.simulation.peers.view import Order, PodView, Policy, View
+from plimsoll.simulation.routing import Router
 from plimsoll.simulation.values import Arrival, Fate, FaultKind, InjectedFault, Routing, SimulatedRequest
 from plimsoll.simulation.verdicts import Change
 from tests.support.simulated import SPEC, Scripted, engine, outcome, poisson, scenario
@@ -360,9 +360,9 @@ def replicas(loads: Sequence[int]) -> list[Replica]:
 
 
 def chosen(routing: Routing, loads: Sequence[int]) -> Counter[int]:
-    rng = Random(1)  # noqa: S311 - a simulation
+    router = Router(routing, Random(1))  # noqa: S311 - a simulation
     ready = replicas(loads)
-    return Counter(choose(ready, routing, rng).number for _ in range(600))
+    return Counter(router.choose(ready, Arrival(0.0, 10, 10)).number for _ in range(600))
 
 
 def test_requests_go_where_the_routing_says() -> None:
@@ -373,6 +373,7 @@ def test_requests_go_where_the_routing_says() -> None:
     assert 3 not in two
     assert two[0] > two[1] > two[2] > 50
     assert set(chosen(Routing.TWO_CHOICES, [7])) == {0}
+    assert chosen(Routing.ROUND_ROBIN, [9, 0, 1]) == {0: 200, 1: 200, 2: 200}
 
 
 def token_seconds(asked: Scenario) -> list[float]:

@@ -65,6 +65,8 @@ def test_every_plain_option_means_what_it_means_in_a_manifest(name: str, asked: 
         TypedOptions(speculate=("Ngram", 4)),
         TypedOptions(draft="nobody/draft"),
         TypedOptions(prompt=10),
+        TypedOptions(shared_prefix=10),
+        TypedOptions(shared_percent=10),
         TypedOptions(output=10),
     ],
     ids=str,

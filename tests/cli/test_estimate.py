@@ -61,7 +61,8 @@ def without_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def one(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    (answer,) = Ran(capsys, [*words, "-o", "json"]).answers()
+    form = () if "-o" in words else ("-o", "json")
+    (answer,) = Ran(capsys, [*words, *form]).answers()
     return answer
 
 
@@ -342,6 +343,99 @@ def test_mean_lengths_outweigh_a_manifest_s_sizing_and_that_is_said(
     assert one(capsys, guaranteed, "--gpu", H100)["kvNeededTokens"] == 100 * 4096
 
 
+MEANS = ("--prompt", "1000", "--output-tokens", "500", "--against-price", "0.5,1.5")
+
+
+@pytest.mark.parametrize(
+    ("day", "way"),
+    [
+        pytest.param(("240",), "Api", id="ten requests an hour"),
+        pytest.param(("100000",), "Dedicated", id="all day"),
+        pytest.param(("40000", "--busy-hours", "8"), "ScaleToZero", id="eight hours of a day"),
+    ],
+)
+def test_an_api_a_card_that_always_runs_and_scale_to_zero_are_compared(
+    day: tuple[str, ...], way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (LLAMA_8B, "--gpu", H100, *MEANS, "--requests-per-day", *day)
+    answer = one(capsys, *words)
+    found, speed = answer["api"], answer["performance"]
+    assert found["usdPerRequest"] == pytest.approx(0.00125)
+    assert found["mostRequestsPerDay"] == pytest.approx(
+        speed["outputTokensPerSecond"] / 500 * 3600 * int(day[-1] if len(day) > 1 else 24)
+    )
+    assert found["usdPerDay"]["Api"] == pytest.approx(int(day[0]) * 0.00125)
+    assert found["usdPerDay"]["Dedicated"] == pytest.approx(24 * answer["hourlyPrice"])
+    assert found["cheapest"] == way
+    assert found["usdPerDay"][way] <= min(found["usdPerDay"].values()) / 0.9
+    shown = " ".join(Ran(capsys, words).shown.split())
+    assert f"${24 * answer['hourlyPrice']:.2f} for a replica that always runs." in shown
+    assert ("if that wait is bearable; else" in shown) is (way == "ScaleToZero")
+
+
+def test_every_type_that_fits_has_its_break_even_use(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [LLAMA_8B, *MEANS[:-1], "0.05,0.2"]
+    answers = Ran(capsys, [*words, "-o", "json"]).answers()
+    found = [each["api"]["paysFromRequestsPerDay"] for each in answers if each["api"] is not None]
+    assert len(found) == sum(None not in (each["performance"], each["hourlyPrice"]) for each in answers)
+    assert any(each["Dedicated"] is None for each in found), "a dear card never pays"
+    assert any(each["Dedicated"] is not None and 1 < each["ScaleToZero"] <= each["Dedicated"] for each in found)
+    shown = Ran(capsys, words).shown
+    assert "PAYS FROM/DAY" in shown
+    assert "ALWAYS $/DAY" not in shown
+    assert "api" not in one(capsys, LLAMA_8B, "--gpu", H100)
+
+
+def test_start_up_and_idle_time_are_those_of_the_command_and_the_manifest(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    usual = one(capsys, LLAMA_8B, "--gpu", H100, *MEANS)["api"]
+    assert (usual["startupSeconds"], usual["idleSeconds"]) == (300, 1800)
+    source = manifest(tmp_path, contextLength=4096, rebalancing={"idleSeconds": 600})
+    own = one(capsys, source, "--gpu", H100, *MEANS, "--startup", "90")["api"]
+    assert (own["startupSeconds"], own["idleSeconds"]) == (90, 600)
+
+
+def test_a_command_is_compared_at_the_lengths_that_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("--", "vllm", "serve", LLAMA_8B, "--max-model-len", "4096")
+    many = ("--gpu", H100, "--concurrency", "16")
+    plain, found = (one(capsys, *many, *more, "-o", "json", *command) for more in ((), MEANS))
+    assert found["kvNeededTokens"] == plain["kvNeededTokens"]
+    assert found["api"]["usdPerRequest"] == pytest.approx(0.00125)
+    prefixed = one(capsys, *many, *MEANS, "--shared-prefix", "800", "-o", "json", *command)
+    assert prefixed["kvNeededTokens"] == plain["kvNeededTokens"]
+    assert prefixed["performance"]["ttftSeconds"]["expected"] < found["performance"]["ttftSeconds"]["expected"]
+    refused = Ran(capsys, ["--gpu", H100, "--prompt", "4000", "--output-tokens", "97", *command])
+    assert "--prompt: 4000 cannot be used. With --output-tokens it exceeds the context of the command" in refused.error
+
+
+def test_a_manifest_has_the_prefix_and_not_the_api(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [LLAMA_8B, *MEANS, "--shared-prefix", "600", "--shared-percent", "80", "-o", "manifest"]
+    command_line.cli.main(["estimate", *words], standalone_mode=False)
+    shown = capsys.readouterr()
+    assert yaml.safe_load(shown.out)["spec"]["workload"] == {"sharedPrefix": {"tokens": 600, "requestsPercent": 80}}
+    assert "A manifest does not compare with an API: --against-price is left out." in shown.err
+
+
+def test_a_shared_prefix_makes_the_expected_cache_smaller_and_nothing_sure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = (LLAMA_8B, "--gpu", L4, "--tp", "1", "--precision", "fp8", "--concurrency", "64", *MEANS[:4])
+    plain, shared, half = (
+        one(capsys, *words, *more)
+        for more in ((), ("--shared-prefix", "800"), ("--shared-prefix", "800", "--shared-percent", "50"))
+    )
+    assert (plain["fit"], shared["fit"]) == ("No", "Probable")
+    assert shared["kvCache"]["sharedBytes"] == 63 * 800 * 131_072
+    assert half["kvCache"]["sharedBytes"] == 31 * 800 * 131_072
+    assert shared["expectedBytes"] == plain["expectedBytes"] - 63 * 800 * 131_072
+    assert shared["bandBytes"]["high"] == plain["bandBytes"]["high"]
+    shown = Ran(capsys, [*words, "--shared-prefix", "800", "--why"]).shown
+    expected = f"With the prefix that they share, {shared['kvCache']['bytes'] / 2**30:.2f} GiB are expected."
+    assert expected in " ".join(shown.split())
+    assert "- 50,400 tokens of prefixes that requests share" in shown
+
+
 @pytest.mark.parametrize("figure", ["0Gi", "0.0G", "0.0000001Mi", "-5Gi"])
 def test_no_need_at_all_is_refused(figure: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ran = Ran(capsys, [manifest(tmp_path, overrides={"memoryPerGpu": figure}), "--gpu", H100])
@@ -380,6 +474,41 @@ BAD: dict[str, tuple[list[str], str]] = {
         "--output-tokens: 5 cannot be used. Name --prompt and --output-tokens.",
     ),
     "half of a mean": ([LLAMA_8B, "--prompt", "5"], "--prompt: 5 cannot be used. Name --prompt and --output-tokens."),
+    "an API without lengths": (
+        [LLAMA_8B, "--against-price", "0.15,0.6"],
+        "--against-price: '0.15,0.6' cannot be used. Name --prompt and --output-tokens, the mean lengths",
+    ),
+    **{
+        f"the price {price}": (
+            [LLAMA_8B, "--prompt", "9", "--output-tokens", "9", "--against-price", price],
+            f"--against-price: '{price}' cannot be used. Write US dollars for a million prompt tokens",
+        )
+        for price in ("0.15", "1,2,3", "nan,1", "-1,2", "0,0", "inf,1", "a,b")
+    },
+    **{
+        f"{option} without an API": (
+            [LLAMA_8B, option, "5"],
+            f"{option}: 5{'.0' if option == '--startup' else ''} cannot be used. Name --against-price as well",
+        )
+        for option in ("--requests-per-day", "--busy-hours", "--startup")
+    },
+    "a start of no time": (
+        [LLAMA_8B, "--prompt", "9", "--output-tokens", "9", "--against-price", "1,2", "--startup", "nan"],
+        "--startup: nan cannot be used. Write seconds, more than 0 and 86,400 at most.",
+    ),
+    "a prefix as long as the prompt": (
+        [LLAMA_8B, "--prompt", "900", "--output-tokens", "9", "--shared-prefix", "900"],
+        "spec.workload.sharedPrefix.tokens: 900 cannot be used. Write less than the 900 of expectedTokens.prompt",
+    ),
+    "a prefix of nothing": ([LLAMA_8B, "--shared-prefix", "0"], "spec.workload.sharedPrefix.tokens: 0 cannot be used."),
+    "a share of no prefix": (
+        [LLAMA_8B, "--shared-percent", "50"],
+        "--shared-percent: 50 cannot be used. Name --shared-prefix as well.",
+    ),
+    "a command's prefix without lengths": (
+        ["--gpu", H100, "--shared-prefix", "50", "--", "vllm", "serve", LLAMA_8B],
+        "--shared-prefix: 50 cannot be used. Write 1 or more and less than --prompt, and name that and --output-tokens",
+    ),
     "stages without a degree": ([LLAMA_8B, "--pp", "2"], "--pp: 2 cannot be used. Name --tp as well."),
     "engines without a degree": ([LLAMA_8B, "--dp", "2"], "--dp: 2 cannot be used. Name --tp as well."),
     "experts without a degree": ([LLAMA_8B, "--ep"], "--ep: True cannot be used. Name --tp as well."),

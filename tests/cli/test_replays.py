@@ -187,3 +187,45 @@ def test_without_an_address_of_prometheus_the_option_is_named(monkeypatch: pytes
     monkeypatch.delenv("PLIMSOLL_PROMETHEUS_URL", raising=False)
     with pytest.raises(InvalidInput, match="Name the Prometheus that scrapes"):
         past_of(body_of(), None, 3600.0, lambda _: None)
+
+
+BLOCKS = [
+    json.dumps(
+        {"timestamp": 2000 * at, "input_length": 2048, "output_length": 20, "hash_ids": [at % 3, 10 + at % 3, 20]}
+    )
+    for at in range(60)
+]
+"""Three documents in turn. Two replicas that take turns see all of them, and a third one none."""
+
+ROUTERS = ("--router", "round-robin", "--router", "prefix", "--replicas", "2")
+
+
+def test_routers_are_compared(run: Run, trace: Callable[..., str]) -> None:
+    words = (*QUESTION, "--trace", trace(*BLOCKS, name="day.jsonl"), *ROUTERS, "--host-tokens", "9000000")
+    status, shown, said = run(*words)
+    assert status == 0
+    assert "2 replicas, each keeps 9,000,000 tokens of prompts." in shown
+    assert "Router prefix finds" in shown
+    assert "hash_ids" not in said
+    document = json.loads(run(*words, "-o", "json")[1])
+    assert document["input"]["kept_tokens"] == 9_000_000
+    even, near = document["routers"]
+    assert (even["router"], near["router"]) == ("round-robin", "prefix")
+    assert even["found"] == pytest.approx(100 * 54 * 1536 / (60 * 2048))
+    assert near["found"] == pytest.approx(100 * 57 * 1536 / (60 * 2048))
+    assert (even["replicas_enough"], near["replicas_enough"]) == (1, 1)
+    assert near["ttft_p50_seconds"] <= even["ttft_p50_seconds"]
+
+
+def test_without_blocks_it_is_said_that_no_router_can_know_more(run: Run, trace: Callable[..., str]) -> None:
+    status, shown, said = run(*QUESTION, "--trace", trace(), *ROUTERS)
+    assert status == 0
+    assert "The trace names no blocks of prompts (hash_ids)" in said
+    assert shown.count(" 0.0 %") >= 2
+
+
+@every_case("words", [("--router", "prefix"), ("--host-tokens", "5")])
+def test_a_router_needs_a_trace(run: Run, words: tuple[str, ...]) -> None:
+    status, _, said = run(*QUESTION, *words)
+    assert status == 2
+    assert f"{words[0]} needs a trace whose prompts have blocks (hash_ids): name it with --trace." in said

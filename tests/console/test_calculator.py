@@ -60,10 +60,19 @@ OPTIONS: tuple[dict[str, str], ...] = (
     {"tp": "2", "pp": "2"},
     {"tp": "2", "ep": "1", "text-only": "1"},
     {"prompt": "900", "output-tokens": "100"},
+    {"prompt": "900", "output-tokens": "100", "shared-prefix": "600", "shared-percent": "80"},
     {"cpu-offload": "4Gi", "utilization": "85", "batched-tokens": "4096"},
     {"lora": "4 16"},
     {"speculate": "ngram 4", "engine": "0.30.0"},
     {"engine": "vllm:0.30.0"},
+    {
+        "prompt": "900",
+        "output-tokens": "100",
+        "against-price": "0.5,1.5",
+        "requests-per-day": "9000",
+        "busy-hours": "8",
+        "startup": "90",
+    },
     {"speculate": "Draft 3", "draft": "Qwen/Qwen3-0.6B"},
 )
 
@@ -190,6 +199,13 @@ def test_a_pasted_configuration_stands_in_the_manifest() -> None:
         ({"speculate": "Guess 4"}, "speculate", "Speculation: 'Guess 4' cannot be used. Write a method"),
         ({"draft": "Qwen/Qwen3-0.6B"}, "draft", "Draft model: 'Qwen/Qwen3-0.6B' cannot be used. Say how it drafts"),
         ({"prompt": "10"}, "prompt", "10 cannot be used. Name \u201cMean prompt\u201d and \u201cMean output\u201d."),
+        (
+            {"against-price": "1,2"},
+            "against-price",
+            "Price of an API: '1,2' cannot be used. Name \u201cMean prompt\u201d",
+        ),
+        ({"shared-prefix": "99999"}, "shared-prefix", "Shared prefix: 99999 cannot be used. Write less than the 8192"),
+        ({"busy-hours": "25"}, "busy-hours", "Busy hours: '25' cannot be used. Write a whole number from 1 to 24."),
         ({"gpu": "h1000"}, "gpu", "GPU: 'h1000' cannot be used. There is no such GPU type"),
         ({"model": "Qwen/Qwen3-8C"}, "model", "Did you mean Qwen/Qwen3-8B"),
         ({"precision": "half"}, "precision", "Weights: 'half' cannot be used."),
@@ -295,6 +311,15 @@ def test_nothing_is_computed_before_a_model_is_named() -> None:
     found = seen(gpu=GPU)
     assert (found.answer, found.fault) == (None, None)
     assert found.form.gpus == (GPU,)
+
+
+def test_an_api_is_compared_in_each_row_and_in_the_sentences_of_one_type() -> None:
+    means = {"prompt": "900", "output-tokens": "100", "against-price": "0.5,1.5", "requests-per-day": "9000"}
+    usual = {"model": MODEL, **means}
+    many, one = page(urlencode(usual)), page(urlencode({**usual, "gpu": GPU}))
+    assert "requests a day; cheapest: " in many
+    assert "9,000 requests a day in 24 hours: $5.40 a day at the API" in one
+    assert "requests a day" not in page(urlencode({"model": MODEL, "gpu": GPU}))
 
 
 async def test_the_console_shows_what_the_static_page_shows() -> None:

@@ -49,6 +49,10 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "engine.maxSequences is less than concurrency": (_engine(maxSequences=15),),
     "kvCache.allowFp8 leaves the choice to auto": ({"kvCache": {"precision": "bf16", "allowFp8": True}},),
     "sizing Expected needs expectedTokens": ({"sizing": "Expected"},),
+    "workload.sharedPrefix.tokens must be less": (
+        {"workload": {"sharedPrefix": {"tokens": 8192}}},
+        {"expectedTokens": {"prompt": 900, "output": 100}, "workload": {"sharedPrefix": {"tokens": 900}}},
+    ),
     "exceeds gpu.maxPerReplica": ({"gpu": {"maxPerReplica": 1}, "overrides": {"tensorParallel": 2}},),
     "overrides.gpuType is in gpu.deny": ({"gpu": {"deny": ["l4-24gb"]}, "overrides": {"gpuType": "l4-24gb"}},),
     "two ways for the same": (_engine(cpuOffload="8Gi", weightStreaming={"group": 4, "layers": 1, "prefetch": 1}),),

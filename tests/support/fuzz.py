@@ -18,6 +18,7 @@ _STATED: Mapping[Path, Mapping[str, Any]] = {
     ("engine", "speculation", "draftModel"): {"name": "a/b"},
     ("engine", "weightStreaming"): {"group": 4},
     ("expectedTokens",): {"prompt": 512, "output": 128},
+    ("workload", "sharedPrefix"): {"tokens": 64},
     ("model",): {"name": "meta-llama/Llama-3.1-8B-Instruct"},
     ("model", "tokenSecretRef"): {"name": "absent"},
 }

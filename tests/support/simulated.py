@@ -46,8 +46,8 @@ def poisson(rate: float, prompt: int, output: int, seconds: float) -> Callable[[
     def arrivals(seed: int) -> list[Arrival]:
         rng, at, found = Random(seed), 0.0, []  # noqa: S311 - a simulation
         while (at := at + rng.expovariate(rate)) < seconds:
-            lengths = (rng.randint(mean // 2, mean * 3 // 2) for mean in (prompt, output))
-            found.append(Arrival(at, *lengths))
+            asked, answer = (rng.randint(mean // 2, mean * 3 // 2) for mean in (prompt, output))
+            found.append(Arrival(at, asked, answer))
         return found
 
     return arrivals

@@ -216,7 +216,11 @@ OF_FIGURES: tuple[ObjectMetric[LiveFigures], ...] = (
         "Requests that lost their blocks over those that got a first token, over the window.",
         lambda each: each.preempted_share,
     ),
-    _live("plimsoll_live_kv_cache_use_ratio", "KV cache in use, 0 to 1.", lambda each: each.kv_use),
+    _live(
+        "plimsoll_live_kv_cache_use_ratio",
+        "KV cache in use, 0 to 1, without prefixes that are kept and that no request uses.",
+        lambda each: each.kv_use,
+    ),
     _live(
         "plimsoll_live_kv_cache_used_tokens", "KV tokens in use in the pods that report.", lambda each: each.used_tokens
     ),

@@ -121,12 +121,18 @@ _ENTRIES: Final = (
           {"shell_complete": complete_model}),
     Entry(("--objective",), "How much speed is worth against dollars.", _one_of),
     Entry(("--name",), "The InferenceDeployment's name. Default: made from the model's."),
+    Entry(("--against-price",), "What an API asks for a million tokens of prompts and outputs, e.g. 0.15,0.60: from "
+          "when on does a replica of one's own pay?", None, {"metavar": "IN,OUT"}),
+    Entry(("--requests-per-day",), "With --against-price: what does a day with so many requests cost?", _COUNT),
+    Entry(("--busy-hours",), "Hours of a day in which these requests come. Default: 24.", Whole(1, 24)),
     Entry(("--why",), "Show every formula with its numbers (for one GPU type).", None, {"is_flag": True}),
     # A simulated load.
     Entry(("--preset",), "The requests.", _one_of),
     Entry(("--requests-per-second",), "Rate outside bursts, in place of the preset's.", float),
     Entry(("--spread",), "Standard deviation of lengths over their mean.", float),
     Entry(("--shared-prefix",), "Tokens at the beginning of all prompts that the prefix cache holds.", int),
+    Entry(("--shared-percent",), "Percent of the requests that begin with --shared-prefix. Default: 100.",
+          Whole(1, 100)),
     Entry(("--burst",), "The rate within a burst over that outside; 1: no bursts.", float),
     Entry(("--burst-seconds",), "How long a burst lasts.", float),
     Entry(("--burst-every",), "Seconds from one burst to the next.", float),
@@ -172,6 +178,9 @@ _ENTRIES: Final = (
     Entry(("--reason",), "Why, for those who read it later.", None, {"metavar": "TEXT"}),
     Entry(("--trace",), "Requests that were there, one a line with time and tokens, instead of a workload.", None,
           _NAMED_FILE),
+    Entry(("--router", "routers"), "Compare routers: which share of the prompts do replicas find, and how many are "
+          "enough?", _one_of),
+    Entry(("--host-tokens",), "Tokens of prompts that a replica keeps in host memory.", _COUNT),
     Entry(("--from-prometheus", "span"),
           "The requests that the InferenceDeployment NAME served in this time until now, e.g. 7d, 24h or 90m.", None,
           {"metavar": "SPAN"}),

@@ -21,6 +21,7 @@ from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.units import agreed, counted, to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
+from plimsoll.performance.break_even import IDLE_SECONDS
 from plimsoll.placement.demands.clocks import seconds_for_move
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
@@ -63,10 +64,6 @@ from plimsoll.status.report import RebalancingReport
 
 UNBOUNDED_REPLICAS = 1000
 """The upper limit if the user gives none, which only Recommend mode and an external scaler allow."""
-
-IDLE_SECONDS = 1800
-"""How long no request may have come before nothing runs, if the user gives no time. The cost of a start is minutes, and
-a change that is taken back within half an hour is a flip (:mod:`plimsoll.rebalance.state.history`)."""
 
 
 @dataclass(frozen=True, slots=True)

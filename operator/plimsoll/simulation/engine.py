@@ -16,6 +16,7 @@ from typing import Final
 
 from plimsoll.performance.step_costs import StepCosts
 from plimsoll.simulation.batch import BLOCK_TOKENS, Chunks, Decoding, Prompts, blocks_of
+from plimsoll.simulation.prefix_cache import PrefixCache
 from plimsoll.simulation.values import EngineLimits, Fate, QueueObstacle, Sample, SimulatedRequest
 
 
@@ -129,17 +130,21 @@ class PlannedSteps:
 
 
 class SimulatedEngine:
-    """The requests of one replica, its KV cache and its counters."""
+    """The requests of one replica, its KV cache and its counters.
 
-    __slots__ = ("_decoding", "_is_warm", "_limits", "_prompts", "_times", "_waiting", "load", "plan", "totals")
+    It keeps ``kept_tokens`` of the prompts that it computed last; None for as many as its KV cache holds, whose blocks
+    keep what they held until somebody else needs them.
+    """
 
-    def __init__(self, limits: EngineLimits, times: StepTimes) -> None:
+    __slots__ = ("_decoding", "_limits", "_prefixes", "_prompts", "_times", "_waiting", "load", "plan", "totals")
+
+    def __init__(self, limits: EngineLimits, times: StepTimes, kept_tokens: int | None = None) -> None:
         self._limits = limits
         self._times = times
         self._waiting: deque[SimulatedRequest] = deque()
         self._prompts = Prompts()
         self._decoding = Decoding()
-        self._is_warm = False
+        self._prefixes = PrefixCache(limits.kv_tokens if kept_tokens is None else kept_tokens)
         self.load = 0
         """All requests that are not answered."""
         self.totals = EngineCounters()
@@ -165,6 +170,11 @@ class SimulatedEngine:
     def total_blocks(self) -> int:
         """Blocks of the KV cache."""
         return self._limits.kv_tokens // BLOCK_TOKENS
+
+    @property
+    def kept_tokens(self) -> int:
+        """The most tokens of prompts that it keeps for later requests."""
+        return self._prefixes.most_tokens
 
     @property
     def used_blocks(self) -> int:
@@ -307,12 +317,9 @@ class SimulatedEngine:
         return request.known_tokens - request.computed
 
     def _cached_tokens(self, request: SimulatedRequest) -> int:
-        """Return the tokens that need no computing: whole blocks, and not the last token of the prompt.
-
-        The cache of a replica is empty until its first prompt is computed.
-        """
-        cached = min(request.arrival.cached_tokens, request.arrival.prompt_tokens - 1)
-        return cached // BLOCK_TOKENS * BLOCK_TOKENS if self._is_warm else 0
+        """Return the tokens that need no computing: whole blocks, and not the last token of the prompt."""
+        cached = min(self._prefixes.found(request.arrival.prefix), request.arrival.prompt_tokens - 1)
+        return cached // BLOCK_TOKENS * BLOCK_TOKENS
 
     def _mixed_plan(self, now: float, chunks: Chunks) -> PlannedSteps:
         times, tokens = self._times, sum(tokens for _, tokens in chunks)
@@ -360,7 +367,7 @@ class SimulatedEngine:
     def _end_prompt(self, request: SimulatedRequest, now: float) -> None:
         """Give a request the token that the end of its prompt brings."""
         self._prompts.release(request)
-        self._is_warm = True
+        self._prefixes.keep(request.arrival.prefix)
         request.generated += 1
         if request.first_token_at is None:
             request.first_token_at = now + self._times.request_seconds

@@ -199,6 +199,8 @@ class SimulatedFleet(Generic[Limits]):
     on_ready: Callable[[Replica], None]
     stock: Stock | None = None
     """The GPUs that there are; None: they never run out."""
+    kept_tokens: int | None = None
+    """The tokens of prompts that a replica keeps; None: those of its KV cache."""
     replicas: list[Replica] = field(default_factory=list)
     engine: Limits = field(init=False)
     """How replicas are created from now on."""
@@ -277,7 +279,7 @@ class SimulatedFleet(Generic[Limits]):
         return sum(replica.held_seconds(until) for replica in self.replicas)
 
     def _create(self, placed_at: float) -> Replica:
-        engine, now = SimulatedEngine(self.engine, self.times), self.agenda.now
+        engine, now = SimulatedEngine(self.engine, self.times, self.kept_tokens), self.agenda.now
         replica = Replica(len(self.replicas), engine, self.agenda, now, placed_at, self._end_if_draining)
         self.replicas.append(replica)
         self._living.append(replica)

@@ -9,6 +9,7 @@ from functools import partial
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Chance
 from plimsoll.simulation.fleet import Replica, lasts
+from plimsoll.simulation.routing import Router
 from plimsoll.simulation.values import Arrival, Fate, FaultKind, InjectedFault, Routing, SimulatedRequest
 
 
@@ -29,6 +30,11 @@ class Gateway:
     requests: list[SimulatedRequest] = field(default_factory=list)
     _held: dict[SimulatedRequest, None] = field(default_factory=dict, init=False)
     _places: dict[SimulatedRequest, Replica] = field(default_factory=dict, init=False)
+    _router: Router = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Route as asked."""
+        self._router = Router(self.routing, self.rng)
 
     @property
     def held(self) -> int:
@@ -56,7 +62,7 @@ class Gateway:
     def _send(self, request: SimulatedRequest) -> None:
         ready = self.ready()
         if ready:
-            replica = ready[0] if self._sticks() else choose(ready, self.routing, self.rng)
+            replica = ready[0] if self._sticks() else self._router.choose(ready, request.arrival)
             self._places[request] = replica
             replica.receive(request)
         else:
@@ -78,27 +84,3 @@ class Gateway:
             replica.forget(request)
         if tries < self.tries:
             self._arrive(replace(request.arrival, at=self.agenda.now), tries + 1)
-
-
-_CHOICES = 2
-
-
-def choose(ready: Sequence[Replica], routing: Routing, rng: Chance) -> Replica:
-    """Return the replica that gets the next request. Among equals, chance decides.
-
-    Raises:
-        IndexError: no replica is ready.
-    """
-    match routing:
-        case Routing.LEAST_LOADED:
-            return _least_loaded(ready, rng)
-        case Routing.TWO_CHOICES:
-            return _least_loaded(rng.sample(ready, min(_CHOICES, len(ready))), rng)
-        case Routing.RANDOM:
-            return rng.choice(ready)
-
-
-def _least_loaded(among: Sequence[Replica], rng: Chance) -> Replica:
-    loads = [replica.engine.load for replica in among]
-    least = min(loads, default=0)
-    return rng.choice([replica for replica, load in zip(among, loads, strict=True) if load == least])

@@ -60,6 +60,7 @@ FOLD_SECONDS: Final = 600.0
 
 _HOUR: Final = 3600.0
 _HIGH: Final = 0.95
+_MIDDLE: Final = 0.5
 
 Progress = Callable[[str, float], None]
 """Is called with the name of a law and the part of its run that is over, 0 to 1."""
@@ -83,6 +84,8 @@ class Replay:
         scrape_seconds: the time between two scrapes, and between two turns of the live loop.
         drain_seconds: how long a removed replica may finish its requests.
         schedule: the schedule of the deployment; None: it has none.
+        routing: how requests find their replicas.
+        kept_tokens: the tokens of prompts that a replica keeps, those in host memory included; None: its KV cache's.
         seed: of routes, and of the moments of scrapes.
     """
 
@@ -96,6 +99,8 @@ class Replay:
     scrape_seconds: float = 30.0
     drain_seconds: float = 90.0
     schedule: Schedule | None = None
+    routing: Routing = Routing.LEAST_LOADED
+    kept_tokens: int | None = None
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -129,7 +134,8 @@ class Replayed:
 
     ``changes`` are changes of the number of replicas, and restarts of all engines with other settings. ``goodput`` is
     the per cent of requests that were served with both promises kept, and ``errors`` those whose client gave up or
-    whose replica ended. ``usd`` is None if the GPU type has no price. ``flips`` are explained at
+    whose replica ended. ``found`` is the per cent of the tokens of prompts that were in a prefix cache.
+    ``usd`` is None if the GPU type has no price. ``flips`` are explained at
     :func:`~plimsoll.simulation.verdicts.flips`. ``ttft_p95_seconds`` is None if nobody got a token.
     """
 
@@ -144,6 +150,31 @@ class Replayed:
     fewest: int
     most: int
     ttft_p95_seconds: float | None
+    ttft_p50_seconds: float | None
+    found: float
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """The figures of a way of routing: of the replicas that are asked about, and the fewest that suffice, if any do."""
+
+    routing: Routing
+    asked: Replayed
+    fewest: int | None
+
+
+def routed(replay: Replay, ways: Sequence[Routing], progress: Progress | None = None) -> Iterator[Routed]:
+    """Yield the figures of each way of routing, with the number of replicas that the spec asks for."""
+    for way in ways:
+        tried = replace(replay, routing=way)
+        asked = served(tried, replay.replicas, progress)
+        smallest = _smallest(tried, asked, progress)
+        yield Routed(way, asked, None if smallest is None else smallest.most)
+
+
+def served(replay: Replay, replicas: int, progress: Progress | None = None) -> Replayed:
+    """Return the figures of a fixed number of replicas."""
+    return _governed(replay, _fixed(replicas), progress)
 
 
 def replayed(replay: Replay, progress: Progress | None = None) -> Iterator[Replayed]:
@@ -152,7 +183,7 @@ def replayed(replay: Replay, progress: Progress | None = None) -> Iterator[Repla
     The static fleets are that of the spec, and the smallest that keeps :data:`ENOUGH_PERCENT`, if one does.
     """
     yield _governed(replay, _Law(OURS), progress)
-    own = _governed(replay, _fixed(replay.replicas), progress)
+    own = served(replay, replay.replicas, progress)
     yield own
     smallest = _smallest(replay, own, progress)
     if smallest is not None and smallest.most != own.most:
@@ -167,7 +198,7 @@ def _smallest(replay: Replay, known: Replayed, progress: Progress | None) -> Rep
     low, high = (1, known.most - 1) if found else (known.most + 1, replay.policy.max_replicas)
     while low <= high:
         middle = (low + high) // 2
-        tried = _governed(replay, _fixed(middle), progress)
+        tried = served(replay, middle, progress)
         if tried.goodput >= ENOUGH_PERCENT:
             found, high = tried, middle - 1
         else:
@@ -248,9 +279,11 @@ class _Run:
         costs, begin = replay.kind.model.costs, replay.replicas if law.fixed is None else law.fixed
         rules = SteadyRules(replay.kind.limits, begin, replay.startup_seconds, replay.drain_seconds)
         starts, routes, phases = (Draws(seed_for(replay.seed, each)) for each in ("starts", "routing", "scrapes"))
-        self._fleet = SimulatedFleet(rules, StepTimes(costs), self._agenda, starts, self._on_ready)
+        self._fleet = SimulatedFleet(
+            rules, StepTimes(costs), self._agenda, starts, self._on_ready, kept_tokens=replay.kept_tokens
+        )
         patience = max(0.0, replay.patience_seconds - costs.request_seconds)
-        self._gateway = Gateway(self._agenda, self._fleet.ready, Routing.LEAST_LOADED, patience, routes)
+        self._gateway = Gateway(self._agenda, self._fleet.ready, replay.routing, patience, routes)
         self._phases, self._wanted, self._changes = phases, begin, list[Change]()
         self._policy: Policy | None = None if law.maker is None else law.maker(rules)
         self._loop = Loop(replay.kind, replay.policy, begin, replay.startup_seconds)
@@ -284,8 +317,17 @@ class _Run:
             flips=flips(self._changes),
             fewest=min(sizes),
             most=max(sizes),
-            ttft_p95_seconds=_p95(tally.first),
+            ttft_p95_seconds=_quantile(tally.first, _HIGH),
+            ttft_p50_seconds=_quantile(tally.first, _MIDDLE),
+            found=100 * self._found,
         )
+
+    @property
+    def _found(self) -> float:
+        """The share of the tokens of prompts that were in the cache of their replica."""
+        totals = [each.engine.totals for each in self._fleet.replicas]
+        looked_up = sum(each.prefix_queried_tokens for each in totals)
+        return sum(each.prefix_hit_tokens for each in totals) / max(1, looked_up)
 
     @property
     def _first_wanted(self) -> int:
@@ -376,9 +418,9 @@ class _Run:
         return tuple(samples)
 
 
-def _p95(times: Sequence[float]) -> float | None:
+def _quantile(times: Sequence[float], share: float) -> float | None:
     ordered = sorted(times)
-    return ordered[ceil(_HIGH * len(ordered)) - 1] if ordered else None
+    return ordered[ceil(share * len(ordered)) - 1] if ordered else None
 
 
 def cut(arrival: Arrival, room_tokens: int) -> Arrival:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class EngineLimits(Protocol):
@@ -28,18 +28,51 @@ class EngineLimits(Protocol):
         """Tokens of a step (``--max-num-batched-tokens``)."""
 
 
+Prefix = tuple[tuple[int, int], ...]
+"""The blocks of a prompt from its beginning: the id of each, and its tokens."""
+
+HASH_BLOCK_TOKENS: Final = 512
+"""Tokens of a block of :attr:`Arrival.blocks`, as in Mooncake's traces."""
+
+_ALIKE: Final = -1
+"""The block with which all prompts begin whose blocks have no names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request as a client sends it. ``cached_tokens`` of its prompt may be in a prefix cache."""
+    """One request as a client sends it.
+
+    Attributes:
+        at: when.
+        prompt_tokens: tokens of its prompt.
+        output_tokens: tokens of its answer.
+        cached_tokens: tokens of its prompt that any replica knows that has computed a prompt before. They count if
+            there are no ``blocks``.
+        blocks: ids of the blocks of its prompt, of :data:`HASH_BLOCK_TOKENS` tokens each. Equal ids are equal tokens
+            behind an equal beginning.
+    """
 
     at: float
     prompt_tokens: int
     output_tokens: int
     cached_tokens: int = 0
+    blocks: tuple[int, ...] = ()
+
+    @property
+    def prefix(self) -> Prefix:
+        """What of its prompt a replica may know."""
+        if self.blocks:
+            return tuple((block, HASH_BLOCK_TOKENS) for block in self.blocks)
+        return ((_ALIKE, self.cached_tokens),)
 
 
 class Routing(StrEnum):
     """How a request finds its replica."""
+
+    ROUND_ROBIN = "round-robin"
+    """Each replica in its turn, as a Service without a router does on average."""
+    PREFIX = "prefix"
+    """The replica that knows most of the prompt, and the least loaded of several."""
 
     LEAST_LOADED = "least-loaded"
     TWO_CHOICES = "two-choices"

@@ -175,6 +175,9 @@ def to_request(
         companions=_companions(spec.pods),
     )
     check_host_memory(request, spec.pods.resources)
+    if request.shape.shared_tokens and request.engine.prefix_caching is False:
+        fix = "spec.engine.extraArgs turn the prefix cache off: remove that argument, or sharedPrefix."
+        raise InvalidInput("spec.workload.sharedPrefix.tokens", request.shape.shared_tokens, fix)
     return request
 
 
@@ -400,12 +403,20 @@ def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
         )
     if spec.sizing is Sizing.EXPECTED and expected is None:
         raise InvalidInput("spec.sizing", spec.sizing.value, "Name the mean prompt and output in expectedTokens.")
+    prefix = None if spec.workload is None else spec.workload.shared_prefix
+    most = spec.context_length if expected is None else expected.prompt
+    if prefix is not None and prefix.tokens >= most:
+        field = "contextLength" if expected is None else "expectedTokens.prompt"
+        fix = f"Write less than the {most} of {field}: a prompt goes on behind what it shares."
+        raise InvalidInput("spec.workload.sharedPrefix.tokens", prefix.tokens, fix)
     return ServingShape(
         guaranteed=spec.sizing is Sizing.GUARANTEED,
         context_tokens=spec.context_length,
         concurrency=_concurrency(spec),
         expected_prompt_tokens=expected.prompt if expected else None,
         expected_output_tokens=expected.output if expected else None,
+        shared_tokens=prefix.tokens if prefix else 0,
+        shared_percent=prefix.requests_percent if prefix else 100,
     )
 
 

@@ -230,6 +230,24 @@ class ExpectedTokens(ApiModel):
     output: Tokens = Field(description="Mean output length in tokens.")
 
 
+class SharedPrefixSpec(ApiModel):
+    """The beginning that prompts have in common, such as instructions or a document."""
+
+    tokens: Tokens = Field(description="Tokens at the beginning of the prompts.")
+    requests_percent: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=100, description="Share of the requests that begin with them."
+    )
+
+
+class WorkloadSpec(ApiModel):
+    """What is known of the requests, beyond their lengths."""
+
+    shared_prefix: SharedPrefixSpec | None = optional(
+        "Tokens that a replica computes once and finds in its prefix cache from then on. Speed and the expected need "
+        "of memory count with it. It makes no fit sure, and the live loop counts with what engines report."
+    )
+
+
 class LatencyPercentile(StrEnum):
     """The measured time that counts: so many percent of all times are shorter."""
 
@@ -671,6 +689,13 @@ class InferenceDeploymentSpec(ApiModel):
             "sizing Expected needs expectedTokens: name the mean prompt and output",
         ),
         rule(
+            "!has(self.workload) || !has(self.workload.sharedPrefix) || "
+            "self.workload.sharedPrefix.tokens < (has(self.expectedTokens) ? self.expectedTokens.prompt : "
+            "self.contextLength)",
+            "workload.sharedPrefix.tokens must be less than expectedTokens.prompt, or than contextLength without it: "
+            "lower it",
+        ),
+        rule(
             "!has(self.gpu) || !has(self.gpu.maxPerReplica) || !has(self.overrides) || "
             "!has(self.overrides.tensorParallel) || self.overrides.tensorParallel <= self.gpu.maxPerReplica",
             "overrides.tensorParallel exceeds gpu.maxPerReplica: raise one or lower the other",
@@ -760,6 +785,7 @@ class InferenceDeploymentSpec(ApiModel):
         "concurrency x the mean length, at least one request of contextLength. Default: Expected where expectedTokens "
         "is given."
     )
+    workload: WorkloadSpec | None = optional("What is known of the requests, beyond their lengths.")
     replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=1,
         description="Replicas to run. In Auto mode, the number to start from. Not with totalConcurrency.",

@@ -1,4 +1,4 @@
-"""The budget of one GPU as a stacked bar, its terms, what they mean, and every formula (``--why``)."""
+"""The budget of one GPU as a stacked bar, its terms, what they mean, and every formula (``--why``); an API's bill."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from plimsoll.cli.answers.advice import advice_sentence
+from plimsoll.cli.answers.api_words import ApiAnswer
 from plimsoll.cli.answers.rows import AnswerRow
 from plimsoll.cli.answers.segments import legend, segments
 from plimsoll.cli.answers.sentences import (
@@ -158,4 +159,15 @@ def print_working(console: Console, answer: Sized) -> None:
     for step in steps(answer):
         size = "" if step.size_bytes is None else f"{step.size_bytes / GIB:.3f}"
         table.add(step.label, step.formula, size, style="bold" if step.is_total else "")
+    print_listing(console, table)
+
+
+def print_api(console: Console, answers: Sequence[ApiAnswer]) -> None:
+    """Print the table against an API: a row for each GPU type that fits and has a price and a speed."""
+    columns = [name("GPU"), figure("PAYS FROM/DAY"), figure("TO ZERO, FROM/DAY")]
+    if any(each.usd for each in answers):
+        columns += [figure("API $/DAY"), figure("TO ZERO $/DAY"), figure("ALWAYS $/DAY"), name("CHEAPEST")]
+    table = Listing(tuple(columns))
+    for each in answers:
+        table.add(each.gpu, *each.cells())
     print_listing(console, table)

@@ -32,7 +32,9 @@ def cache_sentence(figures: MemoryEstimate) -> str:
     times = "" if load.percent == 100 else f"{load.percent / 100:.1f} x "  # noqa: PLR2004 - percent
     requests = f"{times}{load.requests:,} request{'s' if load.requests > 1 else ''} of {load.tokens:,} tokens"
     takes = "take" if load.requests > 1 else "takes"
-    return f"KV cache: {requests} {takes} {load.total_bytes / GIB:.2f} GiB of each GPU{_parts(load)}."
+    whole = load.total_bytes + load.shared_bytes
+    less = f" With the prefix that they share, {load.total_bytes / GIB:.2f} GiB are expected." * bool(load.shared_bytes)
+    return f"KV cache: {requests} {takes} {whole / GIB:.2f} GiB of each GPU{_parts(load)}.{less}"
 
 
 def _parts(load: CacheLoad) -> str:
@@ -62,6 +64,7 @@ def cache_document(figures: MemoryEstimate) -> dict[str, Any] | None:
         "boundedBytesOfRequest": load.bounded_bytes,
         "bytes": load.total_bytes,
         "ofSteps": load.of_steps,
+        "sharedBytes": load.shared_bytes,
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from plimsoll.cli.answers.advice import advice
+from plimsoll.cli.answers.api_words import api_answer
 from plimsoll.cli.answers.cache_words import cache_document
 from plimsoll.cli.answers.limits import limits
 from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow
@@ -29,6 +30,7 @@ def document_of(answer: AnsweredQuestion, *, why: bool = False) -> dict[str, Any
         {
             **_answer(answer.question.request, row.answer),
             **_costs(row),
+            **_api(answer, row),
             "advice": [word.value for word, each in advised.items() if each is row],
             "remedies": [each.document() for each in _remedies(answer, row)],
             "notes": list(answer.question.notes),
@@ -105,6 +107,14 @@ def _costs(row: AnswerRow) -> dict[str, Any]:
             "validated": speed.validated,
         },
     }
+
+
+def _api(answer: AnsweredQuestion, row: AnswerRow) -> dict[str, Any]:
+    """Return the row against an API, if one is asked about; null if its price or speed is not known."""
+    if answer.question.api is None:
+        return {}
+    found = api_answer(answer.question, row)
+    return {"api": None if found is None else found.document()}
 
 
 def _override(figures: MemoryEstimate) -> dict[str, Any]:

@@ -7,13 +7,15 @@ from typing import Any
 
 import click
 
-from plimsoll.cli.answers.bars import print_answers, print_one, print_working
+from plimsoll.cli.answers.api_words import api_answer
+from plimsoll.cli.answers.bars import print_answers, print_api, print_one, print_working
 from plimsoll.cli.answers.estimate_json import document_of
 from plimsoll.cli.answers.learned import learned_answers
 from plimsoll.cli.answers.rows import AnsweredQuestion, answered
 from plimsoll.cli.cluster.teachers import Teachers, with_teachers
 from plimsoll.cli.later import command_of_file, manifest_question, written_manifest
 from plimsoll.cli.options import complete_model, option, output
+from plimsoll.cli.questions.api_price import with_api
 from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.names import meant_types, named
@@ -56,6 +58,8 @@ class _Estimate(click.Command):
 @option("--concurrency")
 @option("--prompt", note="Sizes for the expected load, whatever a manifest's sizing.")
 @option("--output-tokens")
+@option("--shared-prefix")
+@option("--shared-percent")
 @option("--precision")
 @option("--kv-precision")
 @option("--engine")
@@ -68,6 +72,10 @@ class _Estimate(click.Command):
 @option("--lora")
 @option("--speculate", words=[method.value for method in SpeculationMethod])
 @option("--draft")
+@option("--against-price")
+@option("--requests-per-day")
+@option("--busy-hours")
+@option("--startup", note="Default: 300.")
 @option("--why")
 @output("table", "json", "manifest")
 @with_teachers
@@ -95,9 +103,10 @@ def command(
     if tp is None and (pp > 1 or ep or dp > 1):
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     question = _question(words, filename, asked)
-    question = replace(question, notes=(*meant.notes, *question.notes))
+    question = with_api(replace(question, notes=(*meant.notes, *question.notes)), asked)
     if form == "manifest":
-        say("note", question.notes)
+        without = "A manifest does not compare with an API: --against-price is left out."
+        say("note", (*question.notes, None if question.api is None else without))
         click.echo(written_manifest(_source(words, filename, question), asked, question), nl=False)
         return
     question, found = learned_answers(question, teachers)
@@ -171,7 +180,11 @@ def _show_answers(answer: AnsweredQuestion, *, why: bool) -> None:
     console = screen()
     print_answers(console, request, rows, answer.split)
     print_lines(console, (f"Note: {note}" for note in answer.notes))
+    api = [each for row in rows if (each := api_answer(answer.question, row)) is not None]
     if len(rows) == 1:
         print_one(console, request, rows[0], answer.split)
+        print_lines(console, (line for each in api for line in each.sentences()))
         if why and isinstance(rows[0].answer, Sized):
             print_working(console, rows[0].answer)
+    elif api:
+        print_api(console, api)

@@ -21,11 +21,14 @@ from plimsoll.cli.later import cluster_of, default_namespace, manifest_question,
 from plimsoll.cli.listing import Listing, figure, name, prose
 from plimsoll.cli.options import OF_CONTEXT, complete_model, option, output
 from plimsoll.cli.plans.replays import (
+    NO_BLOCKS,
     ReplayQuestion,
     of_deployment,
     of_trace,
     print_replay,
+    print_routers,
     replay_document,
+    routers_document,
     seconds_of,
 )
 from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, TypedOptions
@@ -41,21 +44,25 @@ from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.sizing import Sized
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
-from plimsoll.simulation.replay import replayed
+from plimsoll.simulation.replay import replayed, routed
 from plimsoll.simulation.result import Moment, SimulationResult, TimePercentiles, clock, evenly
 from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS, SimulationRun, kind_of_replica
 from plimsoll.simulation.simulate import simulate
+from plimsoll.simulation.values import Routing
 from plimsoll.simulation.workload import PRESETS, Workload, preset
 
 DEFAULT_MOST_REPLICAS = 10
 _NAMES = [each.name for each in PRESETS]
 _OF_PRESET = "Default: the preset's."
+ROUTERS = [each.value for each in (Routing.ROUND_ROBIN, Routing.LEAST_LOADED, Routing.PREFIX)]
 
 
 @click.command("simulate")
 @click.argument("model", shell_complete=complete_model)
 @option("--trace", note="Each scaling law serves them.")
 @option("--from-prometheus", note="MODEL is NAME then, and each scaling law serves them.")
+@option("--router", note="With --trace.", words=ROUTERS, multiple=True)
+@option("--host-tokens", note="With --trace.")
 @option("--gpu", note="Without --from-prometheus, it must be named.")
 @option("--tp")
 @option("--context-length", note="Default: it holds twice the mean request.")
@@ -86,6 +93,8 @@ def command(
     model: str,
     trace: str | None,
     span: str | None,
+    routers: tuple[str, ...],
+    host_tokens: int | None,
     gpu: str | None,
     mode: str,
     form: str,
@@ -102,7 +111,11 @@ def command(
 
     With --trace FILE or --from-prometheus SPAN it says what mode Auto would have done: the same requests are served
     under the live loop, fixed numbers of replicas and the laws of other projects, with goodput, GPU-hours and changes.
+    With --router it says what routing would bring.
     """
+    if trace is None and (routers or host_tokens is not None):
+        option = "--router" if routers else "--host-tokens"
+        raise click.UsageError(f"{option} needs a trace whose prompts have blocks (hash_ids): name it with --trace.")
     if span is not None:
         if trace is not None or gpu is not None:
             raise click.UsageError(
@@ -121,8 +134,12 @@ def command(
         given = [each for each in _OF_WORKLOAD if asked[each] is not None]
         if given:
             raise click.UsageError(f"--{given[0].replace('_', '-')} is of a workload: leave it out with --trace.")
-        question = of_trace(trace, simulation_run)
-        _answer(replace(question, notes=(*meant.notes, *question.notes)), form)
+        question = of_trace(trace, simulation_run, host_tokens)
+        question = replace(question, notes=(*meant.notes, *question.notes))
+        if routers:
+            _compare(question, [Routing(each) for each in dict.fromkeys(routers)], form)
+        else:
+            _answer(question, form)
         return
     with waiting(f"simulating {simulation_run.workload.minutes:g} min of requests"):
         result = simulate(simulation_run)
@@ -164,6 +181,19 @@ def _answer(question: ReplayQuestion, form: str) -> None:
         print_document(form, replay_document(question, laws))
     else:
         print_replay(screen(), question, laws)
+
+
+def _compare(question: ReplayQuestion, ways: Sequence[Routing], form: str) -> None:
+    """Serve the requests with each router, and print what came of it."""
+    if not any(each.blocks for each in question.replay.arrivals):
+        question = replace(question, notes=(*question.notes, NO_BLOCKS))
+    with progressing("replaying") as progress:
+        found = list(routed(question.replay, ways, progress))
+    say("note", question.notes)
+    if form == "json":
+        print_document(form, routers_document(question, found))
+    else:
+        print_routers(screen(), question, found)
 
 
 _USUAL = RebalancePolicy()

@@ -24,7 +24,7 @@ from plimsoll.domain.units import to_rfc3339
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.simulation.past import drawn_from
-from plimsoll.simulation.replay import Replay, Replayed, cut
+from plimsoll.simulation.replay import ENOUGH_PERCENT, Replay, Replayed, Routed, cut
 from plimsoll.simulation.run import MOST_REPLICAS, ReplicaKind, SimulationRun, kind_of_replica
 
 if TYPE_CHECKING:
@@ -60,8 +60,11 @@ def seconds_of(text: str) -> float:
     return int(number) * _UNITS[unit]
 
 
-def of_trace(path: str, run: SimulationRun) -> ReplayQuestion:
+def of_trace(path: str, run: SimulationRun, host_tokens: int | None = None) -> ReplayQuestion:
     """Return the replay of a file of requests.
+
+    A replica keeps the prompts of its KV cache. With ``host_tokens`` in host memory it keeps those if they are more,
+    because host memory has a copy of what the KV cache has.
 
     Raises:
         InvalidInput: the file cannot be read, a line of it is wrong, or it cannot be replayed.
@@ -83,11 +86,15 @@ def of_trace(path: str, run: SimulationRun) -> ReplayQuestion:
         startup_seconds=run.startup_seconds,
         patience_seconds=run.patience_seconds,
         scrape_seconds=run.scrape_seconds,
+        kept_tokens=max(kind.limits.kv_tokens, host_tokens or 0),
         seed=run.seed,
     )
     long, room = sum(each.prompt_tokens + each.output_tokens > kind.room_tokens for each in requests), kind.room_tokens
     words = f"{long:,} of {len(requests):,} requests are longer than the {room:,} tokens of a replica, and cut."
     return ReplayQuestion(replay, path, notes=(words,) if long else ())
+
+
+NO_BLOCKS = "The trace names no blocks of prompts (hash_ids), so every replica knows as much of a prompt as any other."
 
 
 def of_deployment(body: Body, past: PastOfDeployment, patience_seconds: float, seed: int) -> ReplayQuestion:
@@ -139,6 +146,44 @@ def _kind_of(body: Body) -> ReplicaKind:
     if isinstance(found, Rejection):
         raise InvalidInput("NAME", body["metadata"]["name"], rejection_sentence(found))
     return kind_of_replica(request, found)
+
+
+def print_routers(console: Console, question: ReplayQuestion, ways: Sequence[Routed]) -> None:
+    """Print what each router brings: the prompts that are found, the times, and the replicas that are enough."""
+    print_lines(console, (*_lines(question), _kept(question), ""))
+    columns = ("FOUND", "TTFT P50 MS", "TTFT P95 MS", "GOODPUT", "ERRORS", "REPLICAS ENOUGH")
+    table = Listing((name("ROUTER"), *map(figure, columns)))
+    for each in ways:
+        asked = each.asked
+        times = (asked.ttft_p50_seconds, asked.ttft_p95_seconds)
+        table.add(
+            each.routing.value,
+            f"{asked.found:.1f} %",
+            *("none" if time is None else f"{time * _MILLISECONDS:,.0f}" for time in times),
+            f"{asked.goodput:.1f} %",
+            f"{asked.errors:.1f} %",
+            f"over {question.replay.policy.max_replicas}" if each.fewest is None else f"{each.fewest}",
+        )
+    print_listing(console, table)
+    print_lines(console, ("", _comparison(ways)))
+
+
+def _comparison(ways: Sequence[Routed]) -> str:
+    """Return what the router that finds most brings, against the one that finds least."""
+    least, most = (choose(ways, key=lambda each: each.asked.found) for choose in (min, max))
+    enough = (f"{each.fewest or 'no number of'} replicas" for each in (most, least))
+    return (
+        f"Router {most.routing.value} finds {most.asked.found:.1f} % of the prompt tokens, and {next(enough)} are "
+        f"enough; {least.routing.value} finds {least.asked.found:.1f} %, and {next(enough)} are."
+    )
+
+
+def _kept(question: ReplayQuestion) -> str:
+    replay = question.replay
+    return (
+        f"{replay.replicas} replicas, each keeps {replay.kept_tokens or 0:,} tokens of prompts. Enough are those with "
+        f"{ENOUGH_PERCENT:g} % goodput."
+    )
 
 
 def print_replay(console: Console, question: ReplayQuestion, laws: Sequence[Replayed]) -> None:
@@ -199,9 +244,19 @@ def _verdict(laws: Sequence[Replayed]) -> str:
 
 def replay_document(question: ReplayQuestion, laws: Sequence[Replayed]) -> dict[str, Any]:
     """Return the document. Times are in seconds, shares in per cent, and absent figures null."""
+    return {**_document(question, _verdict(laws)), "laws": [asdict(each) for each in laws]}
+
+
+def routers_document(question: ReplayQuestion, ways: Sequence[Routed]) -> dict[str, Any]:
+    """Return the document about routers. ``replicas_enough`` is null if the most replicas are not enough."""
+    routers = [{"router": each.routing.value, "replicas_enough": each.fewest, **asdict(each.asked)} for each in ways]
+    return {**_document(question, _comparison(ways)), "routers": routers}
+
+
+def _document(question: ReplayQuestion, summary: str) -> dict[str, Any]:
     replay = question.replay
     return {
-        "summary": _verdict(laws),
+        "summary": summary,
         "release": __version__,
         "input": {
             "source": question.source,
@@ -221,7 +276,7 @@ def replay_document(question: ReplayQuestion, laws: Sequence[Replayed]) -> dict[
             "tpot_seconds": replay.tpot_seconds,
             "has_schedule": replay.schedule is not None,
             "seed": replay.seed,
+            "kept_tokens": replay.kept_tokens,
         },
-        "laws": [asdict(each) for each in laws],
         "notes": list(question.notes),
     }

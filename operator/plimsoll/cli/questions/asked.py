@@ -8,6 +8,7 @@ from typing import Any
 
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.requests.serving import Request
+from plimsoll.performance.break_even import ApiPrice
 
 DEFAULT_CONTEXT = 8192
 """Context tokens if the command names none and the model declares as many."""
@@ -29,14 +30,39 @@ class TypedOptions:
     max_sequences: int | None = None
     prompt: int | None = None
     output: int | None = None
+    shared_prefix: int | None = None
+    shared_percent: int | None = None
     eager: bool = False
     text_only: bool = False
     cpu_offload: str | None = None
     lora: tuple[int, int] | None = None
     speculate: tuple[str, int] | None = None
     draft: str | None = None
+    against_price: str | None = None
+    requests_per_day: int | None = None
+    busy_hours: float | None = None
+    startup: float | None = None
     gpus: tuple[str, ...] = ()
     split: Split | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiQuestion:
+    """Would one's own replica be cheaper than an API?
+
+    Attributes:
+        price: what the API asks.
+        hours: the hours of a day in which requests come.
+        requests: those of a day; None: only from how many on it pays is asked.
+        startup_seconds: the start-up of a replica.
+        idle_seconds: how long no request may have come before the last replica goes.
+    """
+
+    price: ApiPrice
+    hours: float
+    requests: int | None
+    startup_seconds: float
+    idle_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +73,7 @@ class EstimateQuestion:
     ``command`` is what was read of a command line, for ``-o json``; None if the question is not about one.
     ``gpus`` are the GPU types that it is restricted to, empty for all; ``split`` is its split, None for any.
     ``owned`` are the GPU types that the cluster of whoever asks has; empty if no cluster is asked.
+    ``idle_seconds`` is the idle time that a manifest names; ``api`` is what is asked about an API, None for nothing.
     """
 
     request: Request
@@ -56,3 +83,5 @@ class EstimateQuestion:
     gpus: tuple[str, ...] = ()
     split: Split | None = None
     owned: frozenset[str] = frozenset()
+    idle_seconds: int | None = None
+    api: ApiQuestion | None = None

@@ -66,8 +66,9 @@ def _is_refused(model: ModelFacts, asked: TypedOptions) -> bool:
 def _is_plain(asked: TypedOptions) -> bool:
     """Whether a manifest would accept every option, and no option refers to anything else."""
     refers = (asked.cpu_offload, asked.lora, asked.speculate, asked.draft, asked.prompt, asked.output)
+    prefix = (asked.shared_prefix, asked.shared_percent)
     return (
-        all(each is None for each in refers)
+        all(each is None for each in (*refers, *prefix))
         and _is_within(asked.context_length, 1, MOST_TOKENS)
         and _is_within(asked.concurrency, 1, MOST_CONCURRENCY)
         and _is_within(asked.max_sequences, asked.concurrency or DEFAULT_CONCURRENCY, MOST_CONCURRENCY)

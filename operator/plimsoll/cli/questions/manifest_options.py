@@ -50,7 +50,7 @@ def with_options(
         "lora": None if asked.lora is None else {"maxAdapters": asked.lora[0], "maxRank": asked.lora[1]},
         "speculation": _speculation(asked, draft),
     }
-    means = _both({"prompt": asked.prompt, "output": asked.output})
+    means = mean_lengths(asked)
     changes = {
         "contextLength": asked.context_length,
         "concurrency": asked.concurrency,
@@ -58,6 +58,7 @@ def with_options(
         "kvCache": None if asked.kv_precision is None else {"precision": asked.kv_precision},
         "expectedTokens": means,
         "sizing": None if means is None else EXPECTED_SIZING,
+        "workload": _workload(asked),
     }
     changed = {key: value for key, value in changes.items() if value is not None}
     own = {key: value for key, value in engine.items() if value is not None}
@@ -74,8 +75,9 @@ def bounded(spec: Mapping[str, Any], gpus: Sequence[str], tensor_parallel: int |
     return {**spec, **bounds}
 
 
-def _both(expected: Mapping[str, int | None]) -> Mapping[str, int | None] | None:
-    """The mean lengths; None if none is given. One alone raises :class:`InvalidInput`."""
+def mean_lengths(asked: TypedOptions) -> Mapping[str, int | None] | None:
+    """Return the mean lengths; None if none is given. One alone raises :class:`InvalidInput`."""
+    expected = {"prompt": asked.prompt, "output": asked.output}
     missing = [name for name, tokens in expected.items() if tokens is None]
     if len(missing) == 1:
         given = {"prompt": "--output-tokens", "output": "--prompt"}
@@ -83,6 +85,20 @@ def _both(expected: Mapping[str, int | None]) -> Mapping[str, int | None] | None
             given[missing[0]], max(filter(None, expected.values())), "Name --prompt and --output-tokens."
         )
     return None if missing else expected
+
+
+def shared_prefix(asked: TypedOptions) -> tuple[int, int] | None:
+    """Return the tokens of the shared prefix, and the percent of the requests with it; None if none is named."""
+    if asked.shared_prefix is None:
+        if asked.shared_percent is not None:
+            raise InvalidInput("--shared-percent", asked.shared_percent, "Name --shared-prefix as well.")
+        return None
+    return asked.shared_prefix, 100 if asked.shared_percent is None else asked.shared_percent
+
+
+def _workload(asked: TypedOptions) -> dict[str, Any] | None:
+    prefix = shared_prefix(asked)
+    return None if prefix is None else {"sharedPrefix": {"tokens": prefix[0], "requestsPercent": prefix[1]}}
 
 
 def _speculation(asked: TypedOptions, draft: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -42,4 +42,5 @@ def manifest_question(
         resource = parse_inference_deployment({**manifest, "spec": spec})
     request = to_request(resource, model, draft=draft, refuses_code=is_own)
     overrides, notes = named_on_the_command_line(request.overrides, asked.gpus, asked.split)
-    return EstimateQuestion(replace(request, overrides=overrides), notes)
+    idle = resource.spec.rebalancing.idle_seconds
+    return EstimateQuestion(replace(request, overrides=overrides), notes, idle_seconds=idle)

@@ -11,6 +11,7 @@ import json
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from operator import attrgetter
@@ -24,10 +25,7 @@ OWN_COLUMNS: Final = ("seconds", "prompt_tokens", "output_tokens")
 
 AZURE_COLUMNS: Final = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 MOONCAKE_KEYS: Final = ("timestamp", "input_length", "output_length")
-"""Times are in milliseconds. ``hash_ids`` may be there too: the blocks of the prompt."""
-
-HASH_BLOCK_TOKENS: Final = 512
-"""Tokens of a block of Mooncake's hashes."""
+"""Times are in milliseconds. ``hash_ids`` may be there too: the blocks of the prompt, of 512 tokens each."""
 
 FORMATS: Final = (
     f"a CSV file with the columns {', '.join(OWN_COLUMNS)} and perhaps cached_tokens; "
@@ -52,7 +50,7 @@ def read_trace(path: Path) -> tuple[Arrival, ...]:
     except ValueError as error:
         raise ValueError(f"{path}, {error}") from error
     first = min(each.at for each in found)
-    return tuple(sorted((_later(each, -first) for each in found), key=attrgetter("at")))
+    return tuple(sorted((replace(each, at=each.at - first) for each in found), key=attrgetter("at")))
 
 
 def _lines(path: Path) -> list[str]:
@@ -64,12 +62,11 @@ def _lines(path: Path) -> list[str]:
 def _requests(lines: Sequence[str]) -> Iterator[Arrival]:
     if not any(map(str.strip, lines)):
         raise ValueError("line 1: the file is empty")
-    seen: set[object] = set()
     count = 0
     for number, row in _rows(lines):
         count += 1
         try:
-            yield _request(row, seen)
+            yield _request(row)
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
     if not count:
@@ -98,28 +95,24 @@ def _parsed(number: int, line: str) -> Row:
     return found
 
 
-def _request(row: Row, seen: set[object]) -> Arrival:
+def _request(row: Row) -> Arrival:
     if "seconds" in row:
-        cached = _tokens(row, "cached_tokens", least=0) if row.get("cached_tokens") else 0
-        return _arrival(_number(row, "seconds"), row, *OWN_COLUMNS[1:], cached)
-    if "TIMESTAMP" in row:
-        return _arrival(_moment(str(row["TIMESTAMP"])), row, *AZURE_COLUMNS[1:], 0)
-    return _arrival(_number(row, "timestamp") / 1000, row, *MOONCAKE_KEYS[1:], _shared(row, seen))
+        at, names = _number(row, "seconds"), OWN_COLUMNS[1:]
+    elif "TIMESTAMP" in row:
+        at, names = _moment(str(row["TIMESTAMP"])), AZURE_COLUMNS[1:]
+    else:
+        at, names = _number(row, "timestamp") / 1000, MOONCAKE_KEYS[1:]
+    prompt, output = (_tokens(row, each) for each in names)
+    cached = _tokens(row, "cached_tokens", least=0) if row.get("cached_tokens") and "seconds" in row else 0
+    return Arrival(at, prompt, output, min(cached, prompt - 1), _blocks(row))
 
 
-def _arrival(at: float, row: Row, prompt_name: str, output_name: str, cached: int) -> Arrival:
-    prompt = _tokens(row, prompt_name)
-    return Arrival(at, prompt, _tokens(row, output_name), min(cached, prompt - 1))
-
-
-def _shared(row: Row, seen: set[object]) -> int:
-    """Return the tokens at the beginning of a prompt whose blocks came before, as an endless cache would find them."""
+def _blocks(row: Row) -> tuple[int, ...]:
+    """Return the ids of the blocks of a prompt; empty if the file has none."""
     hashes = row.get("hash_ids", [])
-    if not isinstance(hashes, list):
-        raise ValueError(f"hash_ids: {hashes!r} is not a list")  # noqa: TRY004 - the file is wrong, not the caller
-    known = next((index for index, each in enumerate(hashes) if each not in seen), len(hashes))
-    seen.update(hashes)
-    return known * HASH_BLOCK_TOKENS
+    if not isinstance(hashes, list) or not all(type(each) is int and each >= 0 for each in hashes):
+        raise ValueError(f"hash_ids: {hashes!r} is not a list of whole numbers from 0")
+    return tuple(hashes)
 
 
 def _moment(text: str) -> float:
@@ -146,7 +139,3 @@ def _tokens(row: Row, name: str, least: int = 1) -> int:
     if found < least or found != int(found):
         raise ValueError(f"{name}: {row[name]!r} is not a whole number from {least}")
     return int(found)
-
-
-def _later(arrival: Arrival, seconds: float) -> Arrival:
-    return Arrival(arrival.at + seconds, arrival.prompt_tokens, arrival.output_tokens, arrival.cached_tokens)

@@ -9,6 +9,7 @@ from pathlib import Path
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.engine_names import OPTION, check_same, named_engine, release_of
+from plimsoll.cli.questions.manifest_options import mean_lengths, shared_prefix
 from plimsoll.cli.starts.started import found_draft, found_model, known_release, served_split, started_request
 from plimsoll.cli.starts.written_commands import Written, reader_of
 from plimsoll.domain.cluster.gpus import GpuType
@@ -16,14 +17,17 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.model import ModelFacts
-from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.engines.given import unconfirmed_files
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.starts import StartCommand, as_written, unresolved_in
 from plimsoll.facts.cluster.gpu_labels import NVIDIA_RESOURCE, cloud_labels, main_labels, match_gpu
 
-_ALLOWED = {"gpus": (), "engine": None, "concurrency": None}
-"""Options that say something that no command says, with their values when they are left out."""
+_ALLOWED = (
+    *("gpus", "engine", "concurrency", "prompt", "output", "shared_prefix", "shared_percent"),
+    *("against_price", "requests_per_day", "busy_hours", "startup"),
+)
+"""Options that say something that no command says."""
 
 _PLACES = ("/", ".", "~", "s3://", "gs://", "az://", "hf://", "oci://", "pvc://")
 """Beginnings of models that are a place, and not a name on the Hub."""
@@ -56,6 +60,7 @@ def start_question(written: Written, asked: TypedOptions, model: str | None) -> 
         share=share,
         requests=asked.concurrency or 1,
     )
+    request = replace(request, shape=_expected(request.shape, asked))
     files = unconfirmed_files(engine, command, facts)
     request = replace(request, engine=replace(request.engine, unconfirmed=files, unchecked=command.unchecked))
     _check_release(written, request.model, engine.release_refusal(request.model, request.precision, release))
@@ -80,6 +85,29 @@ def start_question(written: Written, asked: TypedOptions, model: str | None) -> 
         "withoutLaw": list(request.engine.unfollowed),
     }
     return EstimateQuestion(request, notes, share, document, gpus, served_split(command.split, facts))
+
+
+def _expected(shape: ServingShape, asked: TypedOptions) -> ServingShape:
+    """Return the load with the mean lengths, which its speed and cost follow; the cache stays the command's own."""
+    means, prefix = mean_lengths(asked), shared_prefix(asked)
+    if means is None and prefix is None:
+        return shape
+    if prefix is not None and not 0 < prefix[0] < (asked.prompt or 0):
+        fix = "Write 1 or more and less than --prompt, and name that and --output-tokens."
+        raise InvalidInput("--shared-prefix", prefix[0], fix)
+    tokens, percent = prefix or (0, 100)
+    found = replace(
+        shape,
+        expected_prompt_tokens=asked.prompt,
+        expected_output_tokens=asked.output,
+        guaranteed=True,
+        shared_tokens=tokens,
+        shared_percent=percent,
+    )
+    if (found.mean_tokens or 0) > shape.context_tokens:
+        fix = f"With --output-tokens it exceeds the context of the command, {shape.context_tokens:,} tokens: lower one."
+        raise InvalidInput("--prompt", asked.prompt, fix)
+    return found
 
 
 def _refuse_doubles(asked: TypedOptions) -> None:

@@ -30,6 +30,7 @@ class CacheLoad:
         growing_bytes: bytes of one request in these layers.
         bounded_bytes: bytes of one request in the layers that stop growing.
         total_bytes: the whole cache, with the block that the engine keeps unused.
+        shared_bytes: what is left out of it, because requests share the beginning of their prompts.
         of_steps: requests end with the step that reads their end. Then the one request that is counted stands for the
             tokens of the running steps and of what they have begun, and the other requests wait.
     """
@@ -42,6 +43,7 @@ class CacheLoad:
     bounded_bytes: int
     total_bytes: int
     of_steps: bool = False
+    shared_bytes: int = 0
 
     @property
     def request_bytes(self) -> int:

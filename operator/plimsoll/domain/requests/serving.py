@@ -33,6 +33,7 @@ class ServingShape:
 
     ``concurrency`` requests run at the same time, each up to ``context_tokens`` long. If both expected lengths are
     given and ``guaranteed`` is not set, the KV cache is sized for the expected lengths instead of for the product.
+    The prompts of ``shared_percent`` of the requests begin with the same ``shared_tokens`` tokens; 0: none do.
     """
 
     context_tokens: int
@@ -40,6 +41,13 @@ class ServingShape:
     expected_prompt_tokens: int | None = None
     expected_output_tokens: int | None = None
     guaranteed: bool = False
+    shared_tokens: int = 0
+    shared_percent: int = 100
+
+    @property
+    def cached_tokens(self) -> float:
+        """The tokens of a mean prompt that a running replica has in its prefix cache."""
+        return self.shared_tokens * self.shared_percent / 100
 
     @property
     def mean_tokens(self) -> int | None:

@@ -21,6 +21,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.memory.load import EXPECTED_HEADROOM_PERCENT
 from plimsoll.performance.slo import READER_TPOT_SECONDS
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.feasibility import estimated
 from plimsoll.placement.options.speed import speed_of
 
 STEPS = tuple(sorted({2**power for power in range(1, 15)} | {3 * 2**power for power in range(13)}))
@@ -101,7 +102,7 @@ def _with(request: Request, option: Option, number: int) -> tuple[EngineSettings
     filled = replace(wider, shape=replace(request.shape, concurrency=number, guaranteed=False))
     if not engine.estimate(filled, option.gpu, option.split, settings).is_trusted:
         return None
-    figures = engine.estimate(wider, option.gpu, option.split, settings)
+    figures = estimated(wider, option.gpu, option.split, settings)
     return (settings, figures) if figures.is_trusted else None
 
 

@@ -29,6 +29,7 @@ from plimsoll.domain.public_words import Numbers, Reason
 from plimsoll.domain.requests.serving import ObservedCapacity, Request
 from plimsoll.domain.units import exact_price
 from plimsoll.engines.registry import engine_of
+from plimsoll.memory.sharing import with_sharing
 from plimsoll.performance.slo import keeps_surely
 from plimsoll.performance.worth import delay_cost, interruption_charge, parts_charge
 from plimsoll.placement.memo import Memo
@@ -128,8 +129,10 @@ def refusal(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection |
 
 
 def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
-    """Whether the request may fit for sure, with the usual or a smaller step. False is certain, and quick to find."""
+    """Whether the request may fit, with the usual or a smaller step. False is certain, and quick to find."""
     request = request.with_narrow_cache() if request.may_narrow_cache else request
+    if request.shape.shared_tokens:
+        return True
     return engine_of(request.engine.name).may_fit(request, gpu, split)
 
 
@@ -214,11 +217,17 @@ def sized(
 def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings, MemoryEstimate]:
     engine = engine_of(request.engine.name)
     usual = engine.settings(request, gpu, split)
-    figures = engine.estimate(request, gpu, split, usual)
+    figures = estimated(request, gpu, split, usual)
     if figures.fit_by_figures is Fit.SURE or figures.weights_bytes > figures.budget_bytes:
         return usual, figures
     lean = engine.lean_settings(request, gpu, split, usual)
-    return (usual, figures) if lean is usual or lean == usual else (lean, engine.estimate(request, gpu, split, lean))
+    return (usual, figures) if lean is usual or lean == usual else (lean, estimated(request, gpu, split, lean))
+
+
+def estimated(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> MemoryEstimate:
+    """Return the estimate of the engine's law, with the prefix that requests share."""
+    figures = engine_of(request.engine.name).estimate(request, gpu, split, settings)
+    return with_sharing(figures, request, split)
 
 
 def _charges(request: Request, candidate: Candidate, price: Decimal | None) -> Decimal:

@@ -29,13 +29,17 @@ MEASURED_VENDORS = frozenset({Vendor.NVIDIA})
 
 
 def load_of(request: Request) -> Load:
-    """Return the declared load of one replica: all requests at the same time, with the expected or usual lengths."""
+    """Return the declared load of one replica: all requests at the same time, with the expected or usual lengths.
+
+    A prompt is longer than the prefix that requests share. The tokens of that are in the prefix cache.
+    """
     shape = request.shape
     prompt, output = shape.expected_prompt_tokens, shape.expected_output_tokens
     if prompt is None or output is None:
         length = max(2.0, shape.context_tokens * USUAL_CONTEXT_SHARE)
         prompt, output = max(1, round(length * USUAL_PROMPT_SHARE)), max(1, round(length * (1 - USUAL_PROMPT_SHARE)))
-    return Load(max(1, prompt), max(1, output), max(1, shape.concurrency))
+        prompt = max(prompt, shape.shared_tokens + 1)
+    return Load(max(1, prompt), max(1, output), max(1, shape.concurrency), cached_tokens=shape.cached_tokens)
 
 
 def speed_of(

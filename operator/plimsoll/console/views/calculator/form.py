@@ -87,6 +87,8 @@ MORE = (
     CalculatorOption("ep", "Expert parallelism", "Whole experts on each GPU, with tensor parallel.", OptionKind.FLAG),
     _whole_number("prompt", "Mean prompt", "Tokens, with the mean output: sizes for the expected load.", example="900"),
     _whole_number("output-tokens", "Mean output", "Tokens, with the mean prompt.", example="100"),
+    _whole_number("shared-prefix", "Shared prefix", "Tokens that prompts begin with alike.", example="600"),
+    _whole_number("shared-percent", "Sharing requests", "Percent of the requests with that prefix.", "100", most=100),
     _whole_number("utilization", "Utilization", "Percent of usable memory that the engine may take.", "92", 10, 98),
     _whole_number("batched-tokens", "Batched tokens", "Tokens of an engine step.", "by the GPU", 64),
     CalculatorOption("engine", "Engine", ENGINE_HELP, default=DEFAULT_ENGINE_VERSION),
@@ -102,6 +104,15 @@ MORE = (
     CalculatorOption(
         "draft", "Draft model", "A catalogued model, for speculation with Eagle or Draft.", example="owner/name"
     ),
+    CalculatorOption(
+        "against-price",
+        "Price of an API",
+        "Dollars for a million tokens of prompts and outputs, with the mean lengths: from when on does a replica pay?",
+        example="0.15,0.60",
+    ),
+    _whole_number("requests-per-day", "Requests a day", "What a day costs, with the price of an API.", example="2000"),
+    _whole_number("busy-hours", "Busy hours", "Hours of a day in which these requests come.", "24", most=24),
+    _whole_number("startup", "Start-up", "Seconds of a start of a replica.", "300", most=86_400),
     CalculatorOption("eager", "No CUDA graphs", "Runs without CUDA graphs.", OptionKind.FLAG),
     CalculatorOption("text-only", "Text only", "Without the vision or audio tower.", OptionKind.FLAG),
 )
@@ -122,6 +133,7 @@ _IN_SPECS = {
     "maxAdapters": "lora",
     "maxRank": "lora",
     "method": "speculate",
+    "spec.workload.sharedPrefix.tokens": "shared-prefix",
 }
 """The options of some fields, by their names in messages about the manifest of a form."""
 
@@ -214,12 +226,18 @@ def _asked(query: Query, gpus: tuple[str, ...]) -> TypedOptions:
         batched_tokens=_number(query, "batched-tokens"),
         prompt=_number(query, "prompt"),
         output=_number(query, "output-tokens"),
+        shared_prefix=_number(query, "shared-prefix"),
+        shared_percent=_number(query, "shared-percent"),
         eager=_flag(query, "eager"),
         text_only=_flag(query, "text-only"),
         cpu_offload=first_of(query, "cpu-offload") or None,
         lora=_lora(first_of(query, "lora")),
         speculate=_speculate(first_of(query, "speculate")),
         draft=first_of(query, "draft") or None,
+        against_price=first_of(query, "against-price") or None,
+        requests_per_day=_number(query, "requests-per-day"),
+        busy_hours=_number(query, "busy-hours"),
+        startup=_number(query, "startup"),
         gpus=gpus,
         split=None if tp is None else Split(tp, pp or 1, dp or 1, expert_parallel=ep or (dp or 1) > 1),
     )

@@ -19,6 +19,7 @@ from plimsoll.cli.answers.advice import advice_sentence
 from plimsoll.cli.answers.rows import AnsweredQuestion, answered
 from plimsoll.cli.answers.sentences import headline
 from plimsoll.cli.later import known_question
+from plimsoll.cli.questions.api_price import with_api
 from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import plain_question
 from plimsoll.cli.questions.manifest_options import manifest_about
@@ -105,7 +106,7 @@ def calculator_of(query: Query, owned: frozenset[str] = frozenset()) -> Calculat
 def answer_of(form: CalculatorForm, owned: frozenset[str] = frozenset()) -> AnsweredQuestion:
     """Return the answers to a form, as the command computes them. Raises :class:`PlimsollError`."""
     asked = form.asked
-    question = replace(question_of(form), owned=owned, gpus=asked.gpus)
+    question = replace(with_api(question_of(form), asked), owned=owned, gpus=asked.gpus)
     return answered(question, answers(question.request, asked.gpus, asked.split), asked.gpus, asked.split)
 
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from plimsoll.cli.answers.advice import Advice, advice
+from plimsoll.cli.answers.api_words import api_answer
 from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow, Standing
 from plimsoll.cli.answers.segments import segments
 from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences, warnings_of
@@ -49,6 +50,7 @@ class RowView:
     """One row. ``figures`` and ``bar`` are None if there is no estimate. Prices are in US dollars an hour.
 
     ``difference`` is the price over that of the cheapest, in percent. ``code`` is the reason that placement would give.
+    ``api`` are words against an API, None if none is asked about.
     """
 
     gpu: str
@@ -66,6 +68,7 @@ class RowView:
     advice: tuple[str, ...]
     code: str
     reason: str
+    api: str | None
 
 
 def row_views(answer: AnsweredQuestion) -> tuple[RowView, ...]:
@@ -101,7 +104,7 @@ def _view(
     cheapest: Decimal | None,
 ) -> RowView:
     figures = figures_of_estimate(row.answer.figures) if isinstance(row.answer, Sized) else None
-    source = row.gpu.price_in_force
+    source, api = row.gpu.price_in_force, api_answer(answer.question, row)
     return RowView(
         gpu=row.gpu.name,
         split=row.answer.split,
@@ -118,6 +121,7 @@ def _view(
         advice=tuple(_ADVICE[word] for word, each in advised.items() if each is row),
         code=_code(row.answer),
         reason=_reason(answer, row),
+        api=None if api is None else api.short,
     )
 
 
@@ -179,12 +183,12 @@ def detail_of(answer: AnsweredQuestion) -> Detail | None:
     remedies = tuple(line.strip() for line in remedy_lines(request, row, answer.split))
     if not isinstance(row.answer, Sized):
         return Detail(row.gpu.name, None, (), (), remedies, (), ())
-    figures = row.answer.figures
+    figures, api = row.answer.figures, api_answer(answer.question, row)
     return Detail(
         gpu=row.gpu.name,
         drawn=drawn_memory(figures_of_estimate(figures), BIG_LENGTH),
         terms=_terms(figures),
-        sentences=(*sentences(request, row.answer), *costs(row)),
+        sentences=(*sentences(request, row.answer), *costs(row), *(() if api is None else api.sentences())),
         remedies=remedies,
         warnings=warnings_of(request, row.answer),
         steps=steps(row.answer),
