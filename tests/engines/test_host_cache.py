@@ -19,6 +19,7 @@ from plimsoll.domain.requests.serving import Overrides, Request
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import GIB, MIB, parse_bytes
 from plimsoll.engines.registry import engine_of
+from plimsoll.engines.starts import StartOptions
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.placement.options.candidates import candidate_on
 from plimsoll.placement.options.feasibility import judge
@@ -145,6 +146,10 @@ def test_one_pod_as_it_is_rendered() -> None:
     assert arguments[at : at + 4] == ["--kv-offloading-size", "200", "--kv-offloading-backend", "native"]
 
 
+def variable(name: str, value: str) -> dict[str, Any]:
+    return {"podTemplate": {"env": [{"name": name, "value": value}]}}
+
+
 def tier(size: str = "200Gi", **spec: Any) -> dict[str, Any]:
     return {"kvCache": {"hostMemory": size}, **spec}
 
@@ -174,6 +179,14 @@ def tier(size: str = "200Gi", **spec: Any) -> dict[str, Any]:
             tier(engine={"extraArgs": ["--no-enable-prefix-caching"]}),
             *(LLAMA_8B, "spec.kvCache.hostMemory", "200Gi", "--no-enable-prefix-caching"),
         ),
+        (
+            tier(**variable("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:64,expandable_segments:True")),
+            *(LLAMA_8B, "spec.kvCache.hostMemory", "200Gi", "PYTORCH_CUDA_ALLOC_CONF"),
+        ),
+        (
+            tier(**variable("VLLM_USE_SIMPLE_KV_OFFLOAD", "1")),
+            *(LLAMA_8B, "spec.kvCache.hostMemory", "200Gi", "remove the variable"),
+        ),
         (tier(engine={"runner": "Pooling"}), LLAMA_8B, "spec.kvCache.hostMemory", "200Gi", "pools"),
         (tier(engine={"version": "0.22.1"}), GPT_OSS, "spec.kvCache.hostMemory", "200Gi", "use 0.23.0 or newer"),
         (tier(engine={"version": "0.27.0"}), HYBRID, "spec.kvCache.hostMemory", "200Gi", "use 0.28 or newer"),
@@ -202,6 +215,14 @@ def test_a_cache_that_cannot_be_is_refused_with_its_field(
         (tier(engine={"version": "0.11.1"}), DEEPSEEK, HostUse(200 * GIB, by_spec=True)),
         (tier(engine={"version": "0.28.0"}), HYBRID, HostUse(200 * GIB, by_spec=True)),
         (tier(engine={"version": "0.22.1", "image": "own/vllm:1"}), GPT_OSS, HostUse(200 * GIB, by_spec=True)),
+        (
+            tier(
+                engine={"extraArgs": ["--enable-sleep-mode"]},
+                **variable("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),
+            ),
+            *(LLAMA_8B, HostUse(200 * GIB, by_spec=True)),
+        ),
+        (tier(**variable("VLLM_USE_SIMPLE_KV_OFFLOAD", "0")), LLAMA_8B, HostUse(200 * GIB, by_spec=True)),
         (tier(engine={"extraArgs": ["--kv-cache-metrics"]}), LLAMA_8B, HostUse(200 * GIB, by_spec=True)),
         ({"engine": {"extraArgs": ["--kv-offloading-size=3"]}}, LLAMA_8B, HostUse(3 * GIB)),
     ],
@@ -218,5 +239,5 @@ def test_what_is_refused_without_a_model_is_refused_before_it_is_looked_up() -> 
 
 def test_a_model_that_pools_has_no_cache_there() -> None:
     facts = replace(model(), task=Task.POOL)
-    assert VLLM.host_cache_refusal(facts, EngineVersion(0, 32), None) is not None
-    assert VLLM.host_cache_refusal(model(), EngineVersion(0, 32), None) is None
+    assert VLLM.host_cache_refusal(facts, EngineVersion(0, 32), StartOptions(), {}) is not None
+    assert VLLM.host_cache_refusal(model(), EngineVersion(0, 32), StartOptions(), {}) is None

@@ -16,6 +16,8 @@ from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import Overrides, Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.pools import PlannedPool, Tenant
+from plimsoll.placement.extra_pods import OnLeavingNodes, replacements
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from tests.support.planning import ENGINE, H100, L4, MI300X, fleet, node, pool, request, tenant
@@ -119,6 +121,16 @@ def test_an_update_starts_first_only_where_there_is_room_for_the_cache_as_well()
     for free, surge in ((108, True), (107, False)):
         where = fleet(hosted(node("n", H100, 8, held=1), free))
         assert chosen(asked(), where, pools=(runs,), spec="same").surge is surge
+
+
+def test_a_pod_that_starts_before_a_node_goes_needs_room_for_the_cache_as_well() -> None:
+    runs = replace(pool(H100), host_cache_bytes=100 * GIB, spec="same")
+    for free, pods in ((108, 1), (107, 0)):
+        where = fleet(hosted(node("n", H100, 8), free))
+        (decided,) = plan([Tenant(asked(), 1, (runs,), spec="same")], where)
+        here = {runs.name: OnLeavingNodes(1, 0)}
+        found, _ = replacements(asked(), decided.pools, here, where, Ledger.of(where))
+        assert sum(count for _, count in found) == pods
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -18,7 +18,10 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.requests.workload import WorkloadOptions
 from plimsoll.engines.flags import Misuse, OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.engines.starts import ImageRelease, Misfit, StartCommand, StartLog
+from plimsoll.engines.starts import ImageRelease, Misfit, StartCommand, StartLog, StartOptions
+
+Variables = Mapping[str, str]
+"""Variables of a container with their values."""
 
 
 class Feature(StrEnum):
@@ -187,8 +190,8 @@ class Engine:
         start_logs: how its start-up log is read; None where nothing is known of it.
         start_commands: how a command line that starts it is read; None where nothing is known of it.
         host_cache_flags: the flags that set a KV cache in host memory: users may pass them, but not next to the field.
-        host_cache_refusal: why a release keeps no KV cache of a model in host memory, and what to write; None where it
-            does. The third argument says whether prefixes are kept; None leaves that to the engine.
+        host_cache_refusal: why a release keeps no KV cache of a model in host memory, or another one than is counted,
+            and what to write; None where it does. It sees what the user's arguments and variables say.
         host_cache: what the KV cache in host memory holds; None without one.
         default_utilization: the share of the GPU that a release uses where nobody names one. The default is 0.9.
         has_measured_speed: whether measured rows of this engine are behind the constants of speed. Without them no
@@ -236,7 +239,7 @@ class Engine:
     start_logs: StartLogReader | None = None
     start_commands: StartCommandReader | None = None
     host_cache_flags: tuple[OwnedFlag, ...] = ()
-    host_cache_refusal: Callable[[ModelFacts, EngineVersion, bool | None], str | None] = lambda *_: None
+    host_cache_refusal: Callable[[ModelFacts, EngineVersion, StartOptions, Variables], str | None] = lambda *_: None
     host_cache: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate], HostCache | None] = lambda *_: None
     default_utilization: Callable[[EngineVersion], float] = lambda _: 0.9
     has_measured_speed: bool = True

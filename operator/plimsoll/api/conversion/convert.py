@@ -435,7 +435,7 @@ def _engine(
         unfollowed=(*given.unfollowed, *blocks.unfollowed),
         image_vendor=_image_vendor(engine),
         name=engine.engine_name,
-        host=to_host_use(spec, model, keeps_prefixes=given.prefix_caching),
+        host=to_host_use(spec, model, given),
         image=engine.image or "",
         model_runner=runner,
         block_tokens=blocks.block_tokens,

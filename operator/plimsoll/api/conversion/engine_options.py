@@ -111,13 +111,13 @@ def check_host_cache(spec: InferenceDeploymentSpec) -> None:
             raise InvalidInput(f"{_ARGUMENTS}[{index}]", argument, fix)
 
 
-def to_host_use(spec: InferenceDeploymentSpec, model: ModelFacts, *, keeps_prefixes: bool | None) -> HostUse:
+def to_host_use(spec: InferenceDeploymentSpec, model: ModelFacts, options: StartOptions) -> HostUse:
     """Return the host memory that the engine takes by the user's arguments and by the spec.
 
     Args:
         spec: the spec, already checked by :func:`check_host_cache`.
         model: the model that is served.
-        keeps_prefixes: whether the user's arguments turn prefix caching on or off; None leaves it to the engine.
+        options: what the user's arguments say.
 
     Raises:
         InvalidInput: an argument cannot be read, or the release keeps no cache of this model in host memory.
@@ -126,7 +126,7 @@ def to_host_use(spec: InferenceDeploymentSpec, model: ModelFacts, *, keeps_prefi
     given = engine.host_use(spec.engine.extra_args or ())
     if asked is None:
         return given
-    refusal = engine.host_cache_refusal(model, spec.engine.release, keeps_prefixes)
+    refusal = engine.host_cache_refusal(model, spec.engine.release, options, environment_of(spec))
     refuse(spec.engine, HOST_FIELD, asked, refusal)
     if asked == AUTO:
         return replace(given, by_spec=True, takes_spare=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from plimsoll.domain.cluster.gpus import GpuType, Vendor
@@ -13,6 +14,7 @@ from plimsoll.domain.models.model import ModelFacts, Task
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import KIB, ceil_div
 from plimsoll.engines.flags import OwnedFlag
+from plimsoll.engines.starts import StartOptions
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
 from plimsoll.engines.vllm.memory.kv_cache.kv_law import kv_law_for
 from plimsoll.engines.vllm.memory.kv_cache.rank_cache import rank_layout
@@ -36,15 +38,29 @@ _PAGE_BYTES = 4 * KIB
 """Chunks are whole pages (``SharedOffloadRegion.BLOCK_SIZE_ALIGNMENT``)."""
 
 
-def host_cache_refusal(model: ModelFacts, release: EngineVersion, keeps_prefixes: bool | None) -> str | None:  # noqa: FBT001 - an answer of the user's
+_SIMPLE, _ALLOCATOR = "VLLM_USE_SIMPLE_KV_OFFLOAD", "PYTORCH_CUDA_ALLOC_CONF"
+"""Variables that choose another connector, whose buffers are private in every release, and PyTorch's allocator. Source:
+``_post_init_kv_transfer_config`` and ``_verify_kv_transfer_compat`` of ``config/vllm.py``, 0.32."""
+
+_OWN_POOL = frozenset({"--enable-cumem-allocator=True", "--enable-sleep-mode=True"})
+"""Switches with which the cache is in a pool of its own, whatever the allocator does."""
+
+
+def host_cache_refusal(
+    model: ModelFacts, release: EngineVersion, options: StartOptions, environment: Mapping[str, str]
+) -> str | None:
     """Return why a release keeps no KV cache of a model in host memory, and what to write; None where it does.
 
     Blocks are found by the hashes of prefixes, so an engine without these finds none.
     """
     if model.task is Task.POOL:
         return "No start of a model that pools with a cache in host memory is known: remove it."
-    if keeps_prefixes is False:
+    if options.prefix_caching is False:
         return "It keeps prefixes, which --no-enable-prefix-caching turns off: remove one of them."
+    if environment.get(_SIMPLE, "0") not in ("", "0"):
+        return f"{_SIMPLE} keeps it in other buffers than are counted: remove the variable, or it."
+    if "expandable_segments:True" in environment.get(_ALLOCATOR, "") and not _OWN_POOL & {*options.unfollowed}:
+        return f"vLLM does not start with it and expandable_segments in {_ALLOCATOR}: remove one of them."
     kinds = list(model.caches())
     if any(isinstance(each, StateCache) for each in kinds) and not kv_law_for(release).caches_state_prefixes:
         return f"vLLM {release} keeps no prefixes of recurrent states: use 0.28 or newer, or remove it."
