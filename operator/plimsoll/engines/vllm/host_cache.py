@@ -32,7 +32,7 @@ _SEVERAL_KINDS_SINCE = EngineVersion(0, 23)
 windows take as much VRAM as full attention with one, and recurrent states do not start."""
 
 _ONE_COPY_SINCE = EngineVersion(0, 32)
-"""Since this release, ranks that hold the same latents share one copy (``replicated_layout``; read in 0.32)."""
+"""Since this release, ranks that hold the same latents share one copy (``replicated_layout``, 0.32 and 0.33)."""
 
 _PAGE_BYTES = 4 * KIB
 """Chunks are whole pages (``SharedOffloadRegion.BLOCK_SIZE_ALIGNMENT``)."""
@@ -84,9 +84,9 @@ def host_cache(
 ) -> HostCache | None:
     """Return what the cache in host memory holds; None without one, or if another program keeps it.
 
-    A chunk is a block of every rank. Source: ``CPUOffloadingSpec`` of ``v1/kv_offload/cpu/spec.py``, 0.32: chunks are
-    the asked bytes over a chunk, rounded up to a page, of as many copies of a block as there are ranks. A block
-    belongs to one group of layers. If there are several, all their blocks are counted, although blocks outside a
+    A chunk is a block of every rank. Source: ``CPUOffloadingSpec`` of ``v1/kv_offload/cpu/spec.py``, 0.32 and 0.33:
+    chunks are the asked bytes over a chunk, rounded up to a page, of as many copies of a block as there are ranks. A
+    block belongs to one group of layers. If there are several, all their blocks are counted, although blocks outside a
     window need not be kept: the tokens are then the least.
     """
     size = settings.host_cache_bytes or request.engine.host.kv_bytes
@@ -102,7 +102,7 @@ def host_cache(
 
 
 def _shares_copy(request: Request, gpu: GpuType, split: Split) -> bool:
-    """Whether all ranks share one copy of their latents, in one file (``build_offloading_config``, 0.32)."""
+    """Whether all ranks share one copy of their latents, in one file (``build_offloading_config``, 0.32 and 0.33)."""
     latents = all(isinstance(cache, LatentCache | IndexerCache) for cache in request.model.caches())
     alone = split.pipeline_parallel == split.context_parallel == split.data_parallel == 1
     return latents and alone and gpu.vendor is Vendor.NVIDIA and request.engine.version >= _ONE_COPY_SINCE
