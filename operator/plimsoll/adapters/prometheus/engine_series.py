@@ -14,7 +14,7 @@ from plimsoll.rebalance.signals.metrics import Buckets, EngineSample, PodSignals
 from plimsoll.rebalance.signals.percentiles import buckets_of
 
 MOST_SERIES = 4096
-"""The most series of one pod that are read: 16 for each of 64 ranks, from two Prometheus servers, are 2048. More are no
+"""The most series of one pod that are read: 17 for each of 64 ranks, from two Prometheus servers, are 2176. More are no
 engine's, and nothing is known of its load."""
 
 MOST_BUCKETS = 128
