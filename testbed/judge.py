@@ -9,10 +9,10 @@ from typing import Any
 
 from testbed.api_client import ApiClient, ApiError
 from testbed.background import BackgroundLoop
-from testbed.engine_pods import engine_words
+from testbed.engine_pods import engine_words, shared_cache_release, shm_bytes
 from testbed.judged_models import PRODUCT_LABELS
 from testbed.kwok_config import CRASH_ANNOTATION, DEPLOYMENT_LABEL, VERDICT_ANNOTATION
-from testbed.verdict import FITS, judge, read_arguments
+from testbed.verdict import FITS, judge, judge_shared_memory, read_arguments
 
 _ROUND_SECONDS = 0.2
 
@@ -41,7 +41,10 @@ class Judge(BackgroundLoop):
 
     def _judge_pod(self, pod: dict[str, Any]) -> None:
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-        verdict = judge(read_arguments(engine_words(pod)), self._product(pod["spec"]["nodeName"]))
+        arguments = read_arguments(engine_words(pod))
+        verdict = judge_shared_memory(arguments, shared_cache_release(pod), shm_bytes(pod))
+        if verdict == FITS:
+            verdict = judge(arguments, self._product(pod["spec"]["nodeName"]))
         key = VERDICT_ANNOTATION if verdict == FITS else CRASH_ANNOTATION
         try:
             self._client.merge_patch(

@@ -21,6 +21,8 @@ _CONTEXT_GIB = 0.51
 # Peak of the sampler, as multiples of a 32-bit logits matrix: 2.5 to 2.9 in builds of autumn 2026.
 _SAMPLER_COPIES = 2.9
 _FORWARD_SLACK = 1.25
+# #48879, read in 0.28: check_shm_free_space before the file of the cache is made.
+_CHECKS_SHARED_MEMORY_SINCE = (0, 28)
 # CUDA graphs as the engine estimates them; the larger value for models above 20 GiB a GPU.
 _GRAPHS_SMALL_GIB, _GRAPHS_LARGE_GIB, _LARGE_MODEL_GIB = 0.7, 1.5, 20.0
 
@@ -43,6 +45,7 @@ class EngineArguments:
     kv_cache_dtype: str
     quantization: str | None
     enforce_eager: bool
+    host_cache_gib: float = 0.0
 
 
 def read_arguments(words: Sequence[str]) -> EngineArguments:
@@ -73,6 +76,7 @@ def read_arguments(words: Sequence[str]) -> EngineArguments:
         kv_cache_dtype=flags.get("kv-cache-dtype", "auto"),
         quantization=flags.get("quantization"),
         enforce_eager="enforce-eager" in flags,
+        host_cache_gib=float(flags.get("kv-offloading-size", "0")),
     )
 
 
@@ -106,6 +110,21 @@ def refused(model: JudgedModel, arguments: EngineArguments) -> str | None:
     if sequences is not None and tokens is not None and tokens < sequences:
         return _step_below_sequences(tokens, sequences)
     return None
+
+
+def judge_shared_memory(arguments: EngineArguments, release: tuple[int, int] | None, shm_bytes: float) -> str:
+    """``fits``, or the text with which the engine ends because its cache in host memory has no room in ``/dev/shm``.
+
+    Args:
+        arguments: what the container is started with.
+        release: major and minor number of an engine for NVIDIA's GPUs; None where it is not known, or the cache is in
+            private buffers.
+        shm_bytes: the size of ``/dev/shm``.
+    """
+    needed = arguments.host_cache_gib * _GIB
+    if release is None or release < _CHECKS_SHARED_MEMORY_SINCE or needed <= shm_bytes:
+        return FITS
+    return _no_shared_memory(needed, shm_bytes)
 
 
 def _judge_cache(model: JudgedModel, arguments: EngineArguments, available: float) -> str:
@@ -167,6 +186,14 @@ def _occupied(free: float, total: float, utilization: float, requested: float) -
         f"ValueError: Free memory on device cuda:0 ({free:.2f}/{total:.2f} GiB) on startup is less than desired GPU "
         f"memory utilization ({utilization}, {requested:.2f} GiB). Decrease GPU memory utilization or reduce GPU "
         "memory used by other processes."
+    )
+
+
+def _no_shared_memory(needed: float, free: float) -> str:
+    return (
+        "RuntimeError: Insufficient space in /dev/shm for CPU KV offload shared region in /dev/shm: "
+        f"{needed / 2**20:.0f} MiB required, {free / 2**20:.0f} MiB free. Increase /dev/shm (e.g. --shm-size or "
+        "--ipc=host)."
     )
 
 

@@ -24,7 +24,8 @@ RATES = {
     "time_to_first_token_seconds_count": 2.0,
     "prompt_tokens_total": 2000.0,
     "generation_tokens_total": 300.0,
-    "prefix_cache_hits_total": 500.0,
+    "prefix_cache_hits_total": 400.0,
+    "external_prefix_cache_hits_total": 100.0,
 }
 
 

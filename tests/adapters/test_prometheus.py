@@ -164,12 +164,24 @@ def full_series(target: dict[str, str] | None = None, **labels: str) -> list[Any
         found.append(series(f"{name}_sum", {-5: total}, target, **labels))
         found.append(series(f"{name}_count", {-5: count}, target, **labels))
     found.append(series("prefix_cache_queries_total", {-5: "900"}, target, **labels))
-    found.append(series("prefix_cache_hits_total", {-5: "450"}, target, **labels))
+    found.append(series("prefix_cache_hits_total", {-5: "400"}, target, **labels))
+    found.append(series("external_prefix_cache_hits_total", {-5: "50"}, target, **labels))
     return found
 
 
 def test_a_sample_has_the_lengths_and_the_times() -> None:
     assert samples(read(replying(*full_series()))) == [HISTORY]
+
+
+def test_tokens_that_were_found_in_host_memory_are_among_those_that_were_found() -> None:
+    """From the scrape on that has them: none were found there before, and one that lacks them says nothing."""
+    own = series("prefix_cache_hits_total", {-20: "300", -15: "450", -10: "450", -5: "500"})
+    more = series("external_prefix_cache_hits_total", {-15: "30", -5: "130"})
+    load = pod_series(dict.fromkeys((-20, -15, -10, -5), "0.5"))
+    found = samples(read(replying(*load, own, more)))
+    assert [each.prefix_hit_tokens_total for each in found] == [300.0, 480.0, None, 630.0]
+    alone = samples(read(replying(*load, own)))
+    assert [each.prefix_hit_tokens_total for each in alone] == [300.0, 450.0, 450.0, 500.0]
 
 
 def test_nothing_is_asked_for_that_no_sample_has() -> None:

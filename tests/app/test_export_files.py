@@ -398,7 +398,8 @@ def _forged() -> dict[str, Any]:
 
 CONSIDERED: dict[type[BaseModel], str] = {
     InferenceDeploymentSpec: "model precision kvCache contextLength concurrency totalConcurrency minReplicas "
-    "expectedTokens sizing workload replicas slo objective gpu engine podTemplate overrides rebalancing routing suspend",
+    "expectedTokens sizing workload replicas slo objective gpu engine podTemplate overrides rebalancing routing "
+    "suspend",
     RoutingSpec: "mode replicas",
     ModelSpec: "name revision tokenSecretRef config path parameters source sourceSecretRef cache",
     EngineSpec: "name image imageVendor platforms version extraArgs gpuMemoryUtilizationPercent maxBatchedTokens "

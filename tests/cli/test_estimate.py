@@ -205,6 +205,12 @@ def test_every_option_has_its_effect(capsys: pytest.CaptureFixture[str]) -> None
     spared = one(capsys, LLAMA_8B, "--gpu", H100, "--cpu-offload", "4Gi")
     assert spared["hostBytes"] == plain["terms"]["weightsBytes"] - spared["terms"]["weightsBytes"] == 4 * GIB
     assert spared["decodeFloorSeconds"] > 10 * plain["decodeFloorSeconds"]
+    cached = one(capsys, LLAMA_8B, "--gpu", H100, "--host-memory", "200Gi")
+    kept = cached.pop("hostCache")
+    assert (kept["bytes"], kept["tokens"], kept["isLeast"]) == (200 * GIB, 1_638_400, False)
+    assert 0 < 5 * kept["secondsPerToken"]["loaded"] < kept["secondsPerToken"]["computed"]
+    assert cached == plain, "it makes nothing fit"
+    assert "hostCache" not in one(capsys, LLAMA_8B, "--gpu", H100, "--host-memory", "auto")
     assert one(capsys, LLAMA_8B, "--gpu", H100, "--lora", "4", "16")["terms"]["adaptersBytes"] == 4 * 92_356_608
     assert one(capsys, LLAMA_8B, "--gpu", H100, "--utilization", "50")["budgetBytes"] < plain["budgetBytes"]
     assert one(capsys, LLAMA_8B, "--gpu", H100, "--engine", "0.21.0")["engine"]["version"] == "0.21.0"

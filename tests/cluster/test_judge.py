@@ -43,6 +43,7 @@ FITTING: dict[str, dict[str, Any]] = {
         "contextLength": 8192,
         **on_gpu("mi300x-192gb"),
     },
+    "cached-in-host-memory": {"kvCache": {"hostMemory": "96Gi"}, **on_gpu("h100-sxm-80gb")},
     "online-fp8": {"model": {"name": LLAMA_8B}, "precision": "fp8", **on_gpu("l40s-48gb")},
 }
 

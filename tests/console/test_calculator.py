@@ -62,6 +62,7 @@ OPTIONS: tuple[dict[str, str], ...] = (
     {"prompt": "900", "output-tokens": "100"},
     {"prompt": "900", "output-tokens": "100", "shared-prefix": "600", "shared-percent": "80"},
     {"cpu-offload": "4Gi", "utilization": "85", "batched-tokens": "4096"},
+    {"host-memory": "64Gi", "kv-precision": "fp8"},
     {"lora": "4 16"},
     {"speculate": "ngram 4", "engine": "0.30.0"},
     {"engine": "vllm:0.30.0"},
@@ -172,6 +173,7 @@ def test_the_manifest_is_accepted_and_asks_for_the_same_load(options: dict[str, 
     assert request.overrides.tensor_parallel == (int(options["tp"]) if "tp" in options else None)
     assert (request.engine.lora is not None) == ("lora" in options)
     assert (request.engine.residency is not None) == ("cpu-offload" in options)
+    assert (request.engine.host.kv_bytes > 0) == ("host-memory" in options)
     assert (request.engine.speculation is not None) == ("speculate" in options)
     assert request.shape.expected_tokens == (1000 if "prompt" in options else None)
 
@@ -235,7 +237,9 @@ def test_a_fault_stands_at_its_field_and_says_what_to_write(query: dict[str, str
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
 
-@every_case("field", ["model", "config", "gpu", "context-length", "precision", "engine", "draft", "cpu-offload"])
+@every_case(
+    "field", ["model", "config", "gpu", "context-length", "precision", "engine", "draft", "cpu-offload", "host-memory"]
+)
 def test_a_hostile_value_stays_text(field: str) -> None:
     shown = page(urlencode({"model": MODEL, field: HOSTILE}))
     assert "<script" not in shown

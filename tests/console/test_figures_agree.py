@@ -12,7 +12,9 @@ from rich.console import Console
 
 from plimsoll.api.v1alpha1.status import CandidateFiguresStatus
 from plimsoll.app.review.values import ReviewVerdict
+from plimsoll.cli.answers.sentences import sentences
 from plimsoll.cli.plans.story import print_story
+from plimsoll.cli.plans.tables import print_details
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views.figures import figures_of_estimate, figures_of_status
 from plimsoll.console.views.rows import row_of
@@ -20,6 +22,7 @@ from plimsoll.console.views.states import mark_of
 from plimsoll.console.views.what_if import answer_of
 from plimsoll.console.views.world import ClusterView
 from plimsoll.domain.units import GIB
+from plimsoll.placement.options.sizing import Sized
 from tests.support.console_pages import (
     H100_NODE,
     L4_NODE,
@@ -98,6 +101,26 @@ def test_figures_of_a_status_are_those_of_the_estimate_it_was_rendered_from() ->
     assert of_core.expected == estimate.expected_bytes
     assert of_core.upper == estimate.computed_bytes
     assert of_core.needed == estimate.needed_bytes
+
+
+async def test_page_plan_and_estimate_say_the_same_of_a_cache_in_host_memory() -> None:
+    planned = plan_one(example("01-minimal", {"kvCache": {"hostMemory": "64Gi"}}), fleet_of(H100_NODE))
+    status, choice = planned.outcome().status, choice_of(planned)
+    said = next(
+        each
+        for each in sentences(
+            planned.decision.request, Sized(choice.gpu, choice.split, choice.settings, choice.estimate)
+        )
+        if "of host memory keep" in each
+    )
+    assert said.startswith("64.00 GiB of host memory keep 524,288 tokens of finished requests, 1.1 times what the GPUs")
+    out = io.StringIO()
+    print_details(Console(file=out, width=300), status)
+    assert said in " ".join(out.getvalue().split())
+    body = chat() | {"status": json.loads(status.model_dump_json(by_alias=True, exclude_none=True))}
+    seen = await deployment_page(body)
+    assert said in seen.text
+    assert "of host memory keep" not in (await deployment_page(chat())).text
 
 
 @pytest.mark.parametrize("name", ["adapters", "eager", "images for whole towers", "a head", "streamed layers"])

@@ -430,6 +430,16 @@ REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
         ("lower spec.podTemplate.resources.requests to 1.5 CPUs and 8.00 GiB of memory: it fits on h100-sxm-80gb then"),
     ),
     (
+        RemedyKind.LESS_HOST_CACHE,
+        {"host_bytes": 504 * GIB, "gpu_type": H100},
+        "lower spec.kvCache.hostMemory to 504Gi: it fits on h100-sxm-80gb then",
+    ),
+    (
+        RemedyKind.LESS_HOST_CACHE,
+        {"host_bytes": 0, "gpu_type": H100},
+        "remove spec.kvCache.hostMemory: it fits on h100-sxm-80gb then",
+    ),
+    (
         RemedyKind.CACHE_ON_CLAIM,
         {"least_bytes": 100 * GIB + 1, "gpu_type": "l4-24gb"},
         "name a claim of 101Gi or more in spec.podTemplate.modelCache.claimName: it fits on l4-24gb then",

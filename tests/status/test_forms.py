@@ -19,7 +19,7 @@ from plimsoll.api.v1alpha1.status import PoolStatus, RehomingStatus, StatusModel
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Witness
 from plimsoll.domain.decisions.outcomes import Split, Target
-from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
+from plimsoll.domain.engines.engine_choice import MOST_HOST_CACHE_BYTES, EngineVersion, StepLimits
 from plimsoll.domain.engines.images import PlatformSource
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.placement.demands.clocks import EarlierSettings
@@ -235,6 +235,7 @@ VALUES: Mapping[str, Drawn] = {
         "limits": limits,
         "spec": texts,
         "has_narrow_cache": flags,
+        "host_cache_bytes": st.integers(0, MOST_HOST_CACHE_BYTES),
         "drain_seconds": optional(drains),
     },
     "REHOMING": {**place, "at": times, "reason": texts, "node": texts},
@@ -381,7 +382,11 @@ BOUNDS: Mapping[str, Mapping[str, tuple[int, int]]] = {
     },
     "EARLIER": {"drain_seconds": (1, MOST_DRAIN_SECONDS), "max_sequences": (1, MOST_CONCURRENCY)},
     "RETUNE": {"replica_seconds": (1, int(LONGEST_SECONDS))},
-    "POOL": {"replicas": (0, MOST_REPLICAS), "drain_seconds": (1, MOST_DRAIN_SECONDS)},
+    "POOL": {
+        "replicas": (0, MOST_REPLICAS),
+        "drain_seconds": (1, MOST_DRAIN_SECONDS),
+        "host_cache_bytes": (1, MOST_HOST_CACHE_BYTES),
+    },
 }
 """The least and the largest number that is taken from a field of a status."""
 

@@ -48,6 +48,10 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "minReplicas exceeds totalConcurrency": ({"concurrency": None, "totalConcurrency": 4, "minReplicas": 5},),
     "engine.maxSequences is less than concurrency": (_engine(maxSequences=15),),
     "kvCache.allowFp8 leaves the choice to auto": ({"kvCache": {"precision": "bf16", "allowFp8": True}},),
+    "kvCache.hostMemory sets the cache in host memory": (
+        {"kvCache": {"hostMemory": "8Gi"}, **_engine(extraArgs=["--kv_offloading_size=8"])},
+        {"kvCache": {"hostMemory": "auto"}, **_engine(extraArgs=["--seed=1", "--kv-transfer-config.kv_role=kv_both"])},
+    ),
     "sizing Expected needs expectedTokens": ({"sizing": "Expected"},),
     "workload.sharedPrefix.tokens must be less": (
         {"workload": {"sharedPrefix": {"tokens": 8192}}},

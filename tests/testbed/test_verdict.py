@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import testbed.verdict
-from testbed.verdict import FITS, judge, read_arguments
+from testbed.engine_pods import shared_cache_release, shm_bytes
+from testbed.verdict import FITS, judge, judge_shared_memory, read_arguments
 from tests.support.tables import every_case
 
 H100, L4, L40S, MI300X = "NVIDIA-H100-80GB-HBM3", "NVIDIA-L4", "NVIDIA-L40S", "AMD_Instinct_MI300X_OAM"
@@ -89,6 +91,40 @@ def test_an_fp8_cache_halves_the_need() -> None:
 
     assert judge(read_arguments(words), H100) != FITS
     assert judge(read_arguments([*words, "--kv-cache-dtype=fp8"]), H100) == FITS
+
+
+SHM = "/dev/shm"  # noqa: S108 - what is judged
+
+
+def _pod(image: str, limit: str | None, path: str = SHM) -> dict[str, Any]:
+    volume = {"name": "v", "emptyDir": {"medium": "Memory"} | ({} if limit is None else {"sizeLimit": limit})}
+    mounts = [{"name": "v", "mountPath": path}]
+    return {"spec": {"containers": [{"image": image, "volumeMounts": mounts}], "volumes": [volume]}}
+
+
+@every_case(
+    ("image", "limit", "path", "fits"),
+    [
+        ("vllm/vllm-openai:v0.28.0", "200Gi", SHM, True),
+        ("vllm/vllm-openai:v0.28.0", "204799Mi", SHM, False),
+        ("vllm/vllm-openai:v0.28.0", None, SHM, True),
+        ("vllm/vllm-openai:v0.28.0", "900Gi", "/other", False),
+        ("vllm/vllm-openai:v0.27.1", "2Gi", SHM, True),
+        ("vllm/vllm-openai-rocm:v0.32.0", "2Gi", SHM, True),
+        ("registry.example/own@sha256:1", "2Gi", SHM, True),
+    ],
+)
+def test_a_cache_in_host_memory_needs_room_in_shared_memory(
+    image: str, limit: str | None, path: str, *, fits: bool
+) -> None:
+    """From the release that looks before it makes its file; AMD's buffers are private."""
+    pod, asked = _pod(image, limit, path), read_arguments(["org/m", "--kv-offloading-size=200"])
+
+    found = judge_shared_memory(asked, shared_cache_release(pod), shm_bytes(pod))
+
+    assert (found == FITS) is fits
+    assert fits or "204800 MiB required" in found
+    assert judge_shared_memory(read_arguments(["org/m"]), (0, 32), 0) == FITS, "an engine without one needs no room"
 
 
 def test_nothing_of_the_testbed_imports_the_operator() -> None:

@@ -113,6 +113,7 @@ _ENTRIES: Final = (
     Entry(("--eager",), "No CUDA graphs.", None, {"is_flag": True}),
     Entry(("--text-only",), "Without the vision or audio tower.", None, {"is_flag": True}),
     Entry(("--cpu-offload",), "Weights of each GPU to keep in host memory, e.g. 8Gi."),
+    Entry(("--host-memory",), "Host memory for the KV cache of finished requests, e.g. 200Gi."),
     Entry(("--lora",), "LoRA slots and their largest rank, e.g. --lora 4 16.", (int, int)),
     Entry(("--speculate",), "Speculative decoding: method and tokens a step, e.g. --speculate Ngram 4.", _drafting),
     Entry(("--draft",), "The head or small model of --speculate Eagle or Draft: a name or a config.json.", None,

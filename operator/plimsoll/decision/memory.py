@@ -22,7 +22,7 @@ from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
 from plimsoll.facts.cluster.taints import leaving_nodes
-from plimsoll.placement.demands.pools import Decision, Pool, Tenant
+from plimsoll.placement.demands.pools import Decision, Pool, Tenant, as_it_runs
 from plimsoll.placement.extra_pods import REPLACEMENT_SECONDS
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.feasibility import hourly_price
@@ -129,7 +129,7 @@ def running_of(planned: Iterable[Ready], fleet: Fleet) -> Iterator[Running]:
                         pod.node,
                         ready.deployment.asked.priority.value,
                         price or Decimal(0),
-                        need_of_pool(ready.request, pool.gpu_type, pool.split, fleet),
+                        need_of_pool(as_it_runs(ready.request, pool), pool.gpu_type, pool.split, fleet),
                         pod.startup_seconds,
                         pod.uid,
                     )

@@ -77,7 +77,7 @@ def measured_speeds(deployment: Deployment) -> tuple[MeasuredSpeed, ...]:
     for pool in deployment.placed.pools:
         factor = speed_factor(known.get(pool.name, 1.0))
         if factor != 1:
-            own = request.with_cache_as(narrow=pool.has_narrow_cache)
+            own = request.with_cache_as(narrow=pool.has_narrow_cache, host_bytes=None)
             found.append(MeasuredSpeed(own.engine_kind(pool.gpu_type, pool.split), factor))
     return tuple(found)
 

@@ -256,6 +256,7 @@ class RemedyKind(StrEnum):
     RELAX_CONSTRAINTS = "RelaxConstraints"
     RAISE_QUOTA = "RaiseQuota"
     LOWER_REQUESTS = "LowerRequests"
+    LESS_HOST_CACHE = "LessHostCache"
     STATE_LIMITS = "StateLimits"
     CACHE_ON_CLAIM = "CacheOnClaim"
     UPDATE_DRIVER = "UpdateDriver"

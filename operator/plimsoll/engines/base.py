@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from plimsoll.domain.cluster.gpus import GpuType, Vendor
-from plimsoll.domain.cluster.host import HostEstimate
+from plimsoll.domain.cluster.host import HostCache, HostEstimate
 from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Option, Split
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, HostUse, Residency, Speculation
 from plimsoll.domain.engines.failures import EngineFailure
@@ -18,7 +18,10 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.requests.workload import WorkloadOptions
 from plimsoll.engines.flags import Misuse, OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.engines.starts import ImageRelease, Misfit, StartCommand, StartLog
+from plimsoll.engines.starts import ImageRelease, Misfit, StartCommand, StartLog, StartOptions
+
+Variables = Mapping[str, str]
+"""Variables of a container with their values."""
 
 
 class Feature(StrEnum):
@@ -26,8 +29,8 @@ class Feature(StrEnum):
 
     Users do not set ``PLANNING_AHEAD`` and ``DATA_PARALLEL``. ``PLANNING_AHEAD``: the engine plans a step while the
     step before it runs. ``DATA_PARALLEL``: one server balances requests over several engines, which share the experts
-    of a model. ``KV_NVFP4``, ``KV_SCALES`` (INT8, and FP8 with a scale for every token and head) ``KV_INT4`` and
-    ``KV_TURBOQUANT`` are formats of the KV cache.
+    of a model. ``HOST_CACHE``: KV cache of finished requests is kept in host memory. ``KV_NVFP4``, ``KV_SCALES`` (INT8,
+    and FP8 with a scale for every token and head) ``KV_INT4`` and ``KV_TURBOQUANT`` are formats of the KV cache.
     """
 
     WEIGHT_STREAMING = "WeightStreaming"
@@ -42,6 +45,7 @@ class Feature(StrEnum):
     KV_SCALES = "KvScalesByTokenAndHead"
     KV_INT4 = "KvInt4"
     KV_TURBOQUANT = "KvTurboQuant"
+    HOST_CACHE = "HostCache"
     NGRAM = "Ngram"
     EAGLE = "Eagle"
 
@@ -185,6 +189,10 @@ class Engine:
             operator's cache volume. False, the default, where that is not known.
         start_logs: how its start-up log is read; None where nothing is known of it.
         start_commands: how a command line that starts it is read; None where nothing is known of it.
+        host_cache_flags: the flags that set a KV cache in host memory: users may pass them, but not next to the field.
+        host_cache_refusal: why a release keeps no KV cache of a model in host memory, or another one than is counted,
+            and what to write; None where it does. It sees what the user's arguments and variables say.
+        host_cache: what the KV cache in host memory holds; None without one.
         default_utilization: the share of the GPU that a release uses where nobody names one. The default is 0.9.
         has_measured_speed: whether measured rows of this engine are behind the constants of speed. Without them no
             predicted time is called validated.
@@ -230,5 +238,8 @@ class Engine:
     fills_cache: Callable[[Sequence[str], Mapping[str, str | None]], bool] = lambda *_: False
     start_logs: StartLogReader | None = None
     start_commands: StartCommandReader | None = None
+    host_cache_flags: tuple[OwnedFlag, ...] = ()
+    host_cache_refusal: Callable[[ModelFacts, EngineVersion, StartOptions, Variables], str | None] = lambda *_: None
+    host_cache: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate], HostCache | None] = lambda *_: None
     default_utilization: Callable[[EngineVersion], float] = lambda _: 0.9
     has_measured_speed: bool = True

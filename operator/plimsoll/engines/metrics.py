@@ -28,13 +28,14 @@ class EngineMetrics:
         part_labels: those of them that divide one figure of an engine: its series are added up.
         model_label: the one of them that holds the name under which clients ask for the model; empty where none does.
         former_names: older names of these series, each with its current name.
+        added_names: further counters, each with the name of that of these to which it is added.
         path: the path of the engine's own page of metrics, on the port that it serves at.
         prompt_lengths: histogram, prompt tokens of the requests that are done.
         output_lengths: histogram, generated tokens of the requests that are done.
         first_token_seconds: histogram, times to the first token.
         token_gap_seconds: histogram, times between two tokens of a request.
         prefix_queried: counter, prompt tokens that were looked up in the prefix cache.
-        prefix_hit: counter, prompt tokens that were found there.
+        prefix_hit: counter, prompt tokens that were found there, or in a cache behind it by one of ``added_names``.
         adapters: gauge, whose labels name the LoRA adapters that are loaded and waited for.
     """
 
@@ -51,6 +52,7 @@ class EngineMetrics:
     part_labels: tuple[str, ...] = ()
     model_label: str = ""
     former_names: Mapping[str, str] = field(default_factory=dict)
+    added_names: Mapping[str, str] = field(default_factory=dict)
     path: str = "/metrics"
     prompt_lengths: str = ""
     output_lengths: str = ""
@@ -68,6 +70,12 @@ class EngineMetrics:
         series = [name for each in histograms for name in (total_of(each), count_of(each))]
         more = (self.generation_tokens, self.capacity, *series, self.prefix_queried, self.prefix_hit)
         return tuple(dict.fromkeys(name for name in (*loads, *more) if name))
+
+    def summands(self, counter: str) -> tuple[str, ...]:
+        """Return the series that one of these counters is the sum of; none for an empty name."""
+        return tuple(
+            name for name in (counter, *(new for new, old in self.added_names.items() if old == counter)) if name
+        )
 
     @property
     def labels(self) -> frozenset[str]:

@@ -609,6 +609,11 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.WEIGHTS_FP16: lambda _: "set spec.precision to fp16: these GPUs have no bf16",
     RemedyKind.RAISE_QUOTA: lambda f: f"raise the ResourceQuota's {_raised(f)}: it fits on {f['gpus']} {f['gpu_type']}",
     RemedyKind.LOWER_REQUESTS: lambda f: f"{_lowered(f)}: it fits on {f['gpu_type']} then",
+    RemedyKind.LESS_HOST_CACHE: lambda f: (
+        f"lower spec.kvCache.hostMemory to {int(f['host_bytes']) // GIB}Gi: it fits on {f['gpu_type']} then"
+        if f["host_bytes"]
+        else f"remove spec.kvCache.hostMemory: it fits on {f['gpu_type']} then"
+    ),
     RemedyKind.STATE_LIMITS: lambda f: f"{_stated_limits(f)}: it fits on {f['gpu_type']} then",
     RemedyKind.CACHE_ON_CLAIM: lambda f: (
         f"name a claim of {ceil_div(int(f['least_bytes']), GIB)}Gi or more in spec.podTemplate.modelCache.claimName: "

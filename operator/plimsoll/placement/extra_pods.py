@@ -10,7 +10,7 @@ from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import ceil_div
 from plimsoll.placement.advice.growth import Growable, Growth, grown
-from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, pool_name
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, as_it_runs, pool_name
 from plimsoll.placement.ledger import Ledger, charged, room_in, use_of
 from plimsoll.placement.options.nodes import eligible_nodes, need_of_pool
 
@@ -136,7 +136,7 @@ def _more(request: Request, pool: PlannedPool, wanted: int, fleet: Fleet, ledger
     if wanted <= 0:
         return 0, ledger
     namespace, shape = request.key.namespace, pool.split.shape
-    need = need_of_pool(request, pool.gpu_type, pool.split, fleet)
+    need = need_of_pool(as_it_runs(request, pool), pool.gpu_type, pool.split, fleet)
     use = use_of(request, pool.target.resource, shape, need)
     others = eligible_nodes(request, fleet, pool.gpu_type)
     reached = tuple(node for node in others if node.selector in pool.target.labels)

@@ -22,7 +22,7 @@ from plimsoll.api.v1alpha1.status import (
     TooSmallStatus,
 )
 from plimsoll.domain.decisions.outcomes import Split, Target
-from plimsoll.domain.engines.engine_choice import StepLimits
+from plimsoll.domain.engines.engine_choice import MOST_HOST_CACHE_BYTES, StepLimits
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.domain.units import to_rfc3339
@@ -216,6 +216,7 @@ POOL = Form(
     spec=unless("spec", ""),
     served=unless("served", usual=False),
     has_narrow_cache=Field("kv_precision", lambda is_so: KvPrecision.FP8.value if is_so else None, bool),
+    host_cache_bytes=number("host_cache_bytes", 1, MOST_HOST_CACHE_BYTES, absent=0),
     limits=LIMITS,
     drain_seconds=_DRAIN,
 )

@@ -16,10 +16,12 @@ from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, O
 from plimsoll.domain.decisions.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, format_price, to_milliseconds, to_percent, to_rfc3339
 from plimsoll.performance.model import cost
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, active
 from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
+from plimsoll.placement.options.kept_cache import kept_cache
 from plimsoll.placement.options.speed import load_of
 from plimsoll.render.names import pod_selector, service_url
 from plimsoll.render.proposal_words import proposal_sentence
@@ -61,7 +63,17 @@ SETTINGS = Form(
     EngineSettings,
     EngineSettingsStatus,
     beside=("version",),
-    unkept=("residency", "lora", "media", "drafting", "runner", "deprecated_quantization", "model_runner", "static"),
+    unkept=(
+        "residency",
+        "lora",
+        "media",
+        "drafting",
+        "runner",
+        "deprecated_quantization",
+        "model_runner",
+        "static",
+        "host_cache_bytes",
+    ),
 )
 
 
@@ -155,6 +167,7 @@ def _pool(report: Report, planned: PlannedPool) -> Fields:
         limits=planned.limits,
         spec=planned.spec,
         has_narrow_cache=planned.has_narrow_cache,
+        host_cache_bytes=planned.host_cache_bytes,
         drain_seconds=planned.drain_seconds,
     )
     return POOL.fields(
@@ -240,6 +253,22 @@ def _host(decision: Decision, choice: Option) -> Fields:
         "requested_cpu_millis": requested.cpu_millis,
         "requested_memory_bytes": requested.memory_bytes,
         "terms": [{"name": term.name, "size_bytes": term.size_bytes, "detail": term.formula} for term in host.terms],
+        "cache": _host_cache(decision.request, choice),
+    }
+
+
+def _host_cache(request: Request, choice: Option) -> Fields | None:
+    runs = request.with_cache_as(narrow=choice.has_narrow_cache, host_bytes=choice.settings.host_cache_bytes)
+    kept = kept_cache(runs, choice.gpu, choice.split, choice.settings, choice.estimate)
+    if kept is None:
+        return None
+    loaded, computed = (None, None) if kept.times is None else (round(1e9 * seconds) for seconds in kept.times)
+    return {
+        "size_bytes": kept.size_bytes,
+        "tokens": kept.tokens,
+        "is_least": kept.is_least or None,
+        "loaded_nanoseconds": loaded,
+        "computed_nanoseconds": computed,
     }
 
 

@@ -14,7 +14,7 @@ from plimsoll.rebalance.signals.metrics import Buckets, EngineSample, PodSignals
 from plimsoll.rebalance.signals.percentiles import buckets_of
 
 MOST_SERIES = 4096
-"""The most series of one pod that are read: 16 for each of 64 ranks, from two Prometheus servers, are 2048. More are no
+"""The most series of one pod that are read: 17 for each of 64 ranks, from two Prometheus servers, are 2176. More are no
 engine's, and nothing is known of its load."""
 
 MOST_BUCKETS = 128
@@ -36,7 +36,7 @@ class Series(NamedTuple):
 
     ``name`` is the name of the metric in current releases. ``engine`` is the data-parallel rank as text; empty if
     the engine does not report it, and of a series of a gateway. ``part`` are the values of the labels by which the
-    engine divides the figure; mostly there are none.
+    engine divides the figure, and its own name if it is added to another; mostly there are none.
     """
 
     labels: Mapping[str, str]
@@ -53,6 +53,9 @@ class Series(NamedTuple):
             return Series(labels, points, name, "")
         current = bucket_names(metrics) if name.endswith(BUCKET) else metrics.former_names
         part = tuple([labels.get(label, "") for label in metrics.part_labels])
+        whole = metrics.added_names.get(name)
+        if whole is not None:
+            current, part = {name: whole}, (*part, name)
         return Series(labels, points, current.get(name, name), labels.get(metrics.rank_label, ""), part)
 
     @property
@@ -68,7 +71,7 @@ def read_names(metrics: EngineMetrics) -> tuple[str, ...]:
     Those of buckets are :func:`bucket_names`.
     """
     names = (metrics.kv_usage, metrics.capacity, *(name for _, name in _summed(metrics)))
-    return (*dict.fromkeys(name for name in names if name), *metrics.former_names)
+    return (*dict.fromkeys(name for name in names if name), *metrics.former_names, *metrics.added_names)
 
 
 def bucket_names(metrics: EngineMetrics) -> dict[str, str]:

@@ -79,9 +79,10 @@ def past_load(
     read: tuple[dict[int, float], ...] = tuple({} for _ in counters)
     for first, last in _days(begin, end):
         for counter, rates in zip(counters, read, strict=True):
-            if counter:
+            day = dict[int, float]()
+            for part in metrics.summands(counter):
                 answer = signals.rates_before(
-                    counter,
+                    part,
                     key.namespace,
                     key.name,
                     metrics,
@@ -91,7 +92,11 @@ def past_load(
                 )
                 if answer.error:
                     raise SourceUnavailable(f"Prometheus cannot say what came: {answer.error}")
-                rates |= {round(at / STEP_SECONDS): rate for at, rate in answer.points if _is_possible(rate)}
+                for at, rate in answer.points:
+                    if _is_possible(rate):
+                        step = round(at / STEP_SECONDS)
+                        day[step] = day.get(step, 0.0) + rate
+            rates.update(day)
         progress((last - begin) / (end - begin))
     steps = tuple(_steps(read, begin, count))
     startup = signals.longest_startup(key.namespace, key.name, until=end, seconds=seconds)

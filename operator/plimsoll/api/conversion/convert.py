@@ -12,6 +12,7 @@ from plimsoll.api.conversion.claims import disk_rules
 from plimsoll.api.conversion.engine_options import (
     as_served,
     check_feature,
+    check_host_cache,
     check_kv_format,
     check_media,
     check_release,
@@ -19,6 +20,7 @@ from plimsoll.api.conversion.engine_options import (
     environment_of,
     given_start,
     refuse,
+    to_host_use,
     to_media,
 )
 from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
@@ -302,6 +304,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             "true",
             "It leaves the choice to auto: set spec.kvCache.precision to auto, or remove it.",
         )
+    check_host_cache(spec)
     check_pod_template(spec.pods, engine)
     check_load(spec)
     check_speculation(spec.engine)
@@ -444,7 +447,7 @@ def _engine(
         unfollowed=(*given.unfollowed, *blocks.unfollowed),
         image_vendor=_image_vendor(engine),
         name=engine.engine_name,
-        host=engine.program.host_use(engine.extra_args or ()),
+        host=to_host_use(spec, model, given),
         image=engine.image or "",
         model_runner=runner,
         block_tokens=blocks.block_tokens,

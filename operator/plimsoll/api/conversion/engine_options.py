@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plimsoll.api.conversion.precision import AUTO
 from plimsoll.api.v1alpha1 import (
     EncoderParallelism,
     EngineSpec,
@@ -16,11 +17,19 @@ from plimsoll.api.v1alpha1 import (
     RunnerKind,
 )
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.domain.engines.engine_choice import LoraSlots, MediaUse
+from plimsoll.domain.engines.engine_choice import (
+    LEAST_HOST_CACHE_BYTES,
+    MOST_HOST_CACHE_BYTES,
+    HostUse,
+    LoraSlots,
+    MediaUse,
+)
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.model import ModelFacts, Task
 from plimsoll.domain.models.precision import TURBOQUANT, Precision
+from plimsoll.domain.units import parse_bytes
 from plimsoll.engines.base import Feature
+from plimsoll.engines.flags import owned_flag
 from plimsoll.engines.starts import StartCommand, StartOptions
 from plimsoll.facts.models.pooling import as_pooling
 
@@ -78,6 +87,50 @@ def check_kv_format(spec: InferenceDeploymentSpec) -> None:
     choice = spec.kv_cache.precision
     if choice in _FEATURES:
         check_feature(spec.engine, _FEATURES[choice], "spec.kvCache.precision", choice.value)
+
+
+HOST_FIELD = "spec.kvCache.hostMemory"
+
+
+def check_host_cache(spec: InferenceDeploymentSpec) -> None:
+    """Refuse a KV cache in host memory that the release cannot have, without a size, or asked for twice.
+
+    Raises:
+        InvalidInput: with the field, its value and what to write.
+    """
+    asked, engine = spec.kv_cache.host_memory, spec.engine.program
+    if asked is None:
+        return
+    check_feature(spec.engine, Feature.HOST_CACHE, HOST_FIELD, asked)
+    if asked != AUTO and not LEAST_HOST_CACHE_BYTES <= parse_bytes(asked) <= MOST_HOST_CACHE_BYTES:
+        fix = "It must be 1Gi or more, and no more than a host can have: write e.g. 200Gi or auto, or remove it."
+        raise InvalidInput(HOST_FIELD, asked, fix)
+    for index, argument in enumerate(spec.engine.extra_args or ()):
+        if owned_flag(argument, engine.host_cache_flags) is not None:
+            fix = f"{HOST_FIELD} sets the cache in host memory: remove the flag, or {HOST_FIELD}."
+            raise InvalidInput(f"{_ARGUMENTS}[{index}]", argument, fix)
+
+
+def to_host_use(spec: InferenceDeploymentSpec, model: ModelFacts, options: StartOptions) -> HostUse:
+    """Return the host memory that the engine takes by the user's arguments and by the spec.
+
+    Args:
+        spec: the spec, already checked by :func:`check_host_cache`.
+        model: the model that is served.
+        options: what the user's arguments say.
+
+    Raises:
+        InvalidInput: an argument cannot be read, or the release keeps no cache of this model in host memory.
+    """
+    asked, engine = spec.kv_cache.host_memory, spec.engine.program
+    given = engine.host_use(spec.engine.extra_args or ())
+    if asked is None:
+        return given
+    refusal = engine.host_cache_refusal(model, spec.engine.release, options, environment_of(spec))
+    refuse(spec.engine, HOST_FIELD, asked, refusal)
+    if asked == AUTO:
+        return replace(given, by_spec=True, takes_spare=True)
+    return replace(given, by_spec=True, kv_bytes=parse_bytes(asked))
 
 
 FIELD = "spec.engine.multimodal"

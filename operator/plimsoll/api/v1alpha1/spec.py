@@ -202,6 +202,9 @@ class ModelSpec(ApiModel):
     cache: WeightsCacheSpec | None = optional("Keep the weights on a claim. Empty: each pod loads them itself.")
 
 
+HOST_MEMORY = r"^(auto|[0-9]+(\.[0-9]+)?(Mi|Gi|Ti|M|G|T))$"
+
+
 class KvCacheSpec(ApiModel):
     """Settings of the KV cache."""
 
@@ -220,6 +223,11 @@ class KvCacheSpec(ApiModel):
     allow_fp8: bool | None = optional(
         "With precision auto: use fp8 where 16 bits do not fit, and only if that saves more than a tenth "
         "of the bill or nothing else is free. Answers can get worse."
+    )
+    host_memory: Annotated[str, Field(max_length=LONGEST_QUANTITY, pattern=HOST_MEMORY)] | None = optional(
+        "Host memory of each replica that keeps the KV cache of finished requests, for prompts that begin alike: e.g. "
+        "200Gi, or auto for half of its GPUs' share of a node, as far as it is free. It makes no model fit: what runs "
+        "must be in GPU memory."
     )
 
 
@@ -343,6 +351,16 @@ def _owned_flags_rule(engine: Engine) -> JsonDict:
         "extraArgs holds a flag that the operator owns (model, lengths, parallelism, memory, precision, adapters, "
         f"speculation, host, port): use the field of the spec instead{_example(engine)}",
         field=".extraArgs",
+    )
+
+
+def _host_cache_rule(engine: Engine) -> JsonDict:
+    """The CEL rule against the engine's own flags next to ``kvCache.hostMemory``."""
+    spellings = every_spelling(engine.host_cache_flags).replace("-", "[-_]")
+    return rule(
+        "!has(self.kvCache) || !has(self.kvCache.hostMemory) || !has(self.engine) || !has(self.engine.extraArgs) || "
+        f"self.engine.extraArgs.all(a, !a.matches(r'(?i)^-+({spellings})([.=]|$)'))",
+        "kvCache.hostMemory sets the cache in host memory: remove the flag for it from engine.extraArgs, or hostMemory",
     )
 
 
@@ -759,6 +777,7 @@ class InferenceDeploymentSpec(ApiModel):
             "totalConcurrency lets the planner choose the number of replicas, so rebalancing.scale must not be "
             "External: write concurrency and replicas",
         ),
+        *(_host_cache_rule(engine) for engine in ENGINES.values() if engine.host_cache_flags),
     )
     model: ModelSpec = Field(description="The model to serve.")
     routing: RoutingSpec = Field(default_factory=RoutingSpec, description="Who chooses the replica of a request.")

@@ -136,6 +136,16 @@ class HostTermStatus(StatusModel):
     detail: str = Field(description="How the bytes come about.")
 
 
+class HostCacheStatus(StatusModel):
+    """The KV cache of finished requests that one replica keeps in host memory. None of it runs."""
+
+    size_bytes: Bytes64 = Field(description="Host memory of all ranks for it.")
+    tokens: Bytes64 = Field(description="Tokens that it keeps.")
+    is_least: bool | None = optional("Whether it may keep more: layers with windows or states need not keep all.")
+    loaded_nanoseconds: Bytes64 | None = optional("Time of one token of a prefix that is loaded from it.")
+    computed_nanoseconds: Bytes64 | None = optional("Time of one token of a prefix that is computed once more.")
+
+
 class HostStatus(StatusModel):
     """Host memory and CPU of the pod of one replica."""
 
@@ -145,6 +155,7 @@ class HostStatus(StatusModel):
     requested_cpu_millis: int = Field(description="CPU that the pod requests: yours, or what the engine needs.")
     requested_memory_bytes: Bytes64 = Field(description="Memory that the pod requests: yours, or the engine's need.")
     terms: list[HostTermStatus] = Field(max_length=16, description="Parts of the memory.")
+    cache: HostCacheStatus | None = optional("KV cache of finished requests in this memory.")
 
 
 class PlacementStatus(StatusModel):
@@ -235,6 +246,10 @@ class PoolStatus(StatusModel):
     )
     kv_precision: Annotated[str, Field(pattern=r"^fp8$")] | None = optional(
         "fp8 if the planner chose it for the KV cache, as kvCache.allowFp8 permits."
+    )
+    host_cache_bytes: Bytes64 | None = optional(
+        "Host memory of a replica for the KV cache that kvCache.hostMemory asks for: kept while the spec of an engine "
+        "stays the same."
     )
     ready_replicas: int = Field(description="Replicas that serve.")
     served: bool | None = optional("Whether one of its engines has served with that generation of the spec.")

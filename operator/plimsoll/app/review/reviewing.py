@@ -22,7 +22,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.placement.demands.pools import PlannedPool, Pool, PoolState
+from plimsoll.placement.demands.pools import PlannedPool, Pool, PoolState, as_it_runs
 from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.status.learned_words import Source, learned_sentence, sources_of
 from plimsoll.status.reading import read, whole_status
@@ -164,7 +164,7 @@ def _used(outcome: Outcome) -> Iterator[Correction]:
     request = outcome.request
     # A narrow cache is the planner's choice, and makes another kind of engine.
     found = (
-        request.with_cache_as(narrow=pool.choice.has_narrow_cache).correction_for(pool.gpu_type, pool.split)
+        as_it_runs(request, pool).correction_for(pool.gpu_type, pool.split)
         for pool in outcome.decision.pools
         if pool.choice is not None
     )

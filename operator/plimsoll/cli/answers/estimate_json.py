@@ -11,7 +11,7 @@ from plimsoll.cli.answers.cache_words import cache_document
 from plimsoll.cli.answers.limits import limits
 from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow
 from plimsoll.cli.answers.segments import segments
-from plimsoll.cli.answers.sentences import fit_by_law, floor_of, is_sure, warnings_of
+from plimsoll.cli.answers.sentences import fit_by_law, floor_of, is_sure, kept_of, warnings_of
 from plimsoll.cli.answers.steps import working_document
 from plimsoll.cli.changes.remedies import RemedyAnswer, all_remedies, first_remedy
 from plimsoll.cli.split_words import split_document
@@ -62,6 +62,7 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
         **_override(answer.figures),
         **_memory(answer.figures),
         **_learned(request.correction_for(answer.gpu.name, answer.split)),
+        **_host_cache(request, answer),
         "inverse": limits(request, answer).document(),
         "decodeFloorSeconds": None if floor is None else floor.seconds,
         "engine": {
@@ -73,6 +74,23 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
             "version": str(request.engine.version),
         },
         "warnings": list(warnings_of(request, answer)),
+    }
+
+
+def _host_cache(request: Request, answer: Sized) -> dict[str, Any]:
+    """Return the KV cache in host memory; empty without one."""
+    kept = kept_of(request, answer)
+    if kept is None:
+        return {}
+    times = kept.times
+    seconds = None if times is None else {"loaded": times.loaded, "computed": times.computed}
+    return {
+        "hostCache": {
+            "bytes": kept.size_bytes,
+            "tokens": kept.tokens,
+            "isLeast": kept.is_least,
+            "secondsPerToken": seconds,
+        }
     }
 
 

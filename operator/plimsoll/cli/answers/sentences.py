@@ -18,6 +18,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, format_gib
 from plimsoll.engines.registry import engine_of
 from plimsoll.performance.decode_time import DecodeFloor, decode_floor
+from plimsoll.placement.options.kept_cache import KeptCache, kept_cache, kept_words
 from plimsoll.placement.options.sizing import Sized
 from plimsoll.placement.places.warnings import choice_warnings, doubt_sentence, model_warnings
 
@@ -127,6 +128,19 @@ def sentences(request: Request, answer: Sized) -> Iterator[str]:
     yield _floor(request, answer)
     if figures.host_bytes:
         yield f"{figures.host_bytes / GIB:.2f} GiB of weights of each GPU stay in host memory."
+    kept = kept_of(request, answer)
+    if kept is not None:
+        yield kept_words(kept, figures.kv_capacity_tokens)
+    if request.engine.host.takes_spare:
+        yield _OPEN_SIZE
+
+
+_OPEN_SIZE = "spec.kvCache.hostMemory auto takes a part of the memory of a node: `plimsoll plan` says how much."
+
+
+def kept_of(request: Request, answer: Sized) -> KeptCache | None:
+    """Return the KV cache that a replica keeps in host memory; None without one, or if its size is open."""
+    return kept_cache(request, answer.gpu, answer.split, answer.settings, answer.figures)
 
 
 def _cache(model: ModelFacts, figures: MemoryEstimate) -> Iterator[str]:

@@ -69,6 +69,7 @@ class _Estimate(click.Command):
 @option("--eager")
 @option("--text-only")
 @option("--cpu-offload")
+@option("--host-memory")
 @option("--lora")
 @option("--speculate", words=[method.value for method in SpeculationMethod])
 @option("--draft")

@@ -47,6 +47,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.facts.prices.remarks import remarks_on
+from plimsoll.placement.demands.pools import as_it_runs
 from plimsoll.status.price_words import remark_summaries
 
 
@@ -190,8 +191,7 @@ def _plan_offline(
 def _lessons_of(entry: Planned, lessons: Lessons) -> Iterator[str]:
     request = entry.decision.request
     for pool in entry.decision.pools:
-        narrow = pool.choice is not None and pool.choice.has_narrow_cache
-        used = request.with_cache_as(narrow=narrow).correction_for(pool.gpu_type, pool.split)
+        used = as_it_runs(request, pool).correction_for(pool.gpu_type, pool.split)
         if used is not None:
             yield f"{request.key.namespace}/{request.key.name}: {used_words(request, used, lessons.taught)}"
 

@@ -27,6 +27,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.units import GIB, counted
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.explain import unhealthy_words
+from plimsoll.status.host_words import host_cache_words
 from plimsoll.status.price_words import billing_words
 from plimsoll.status.speed_words import speed_words
 
@@ -93,7 +94,8 @@ def print_details(console: Console, status: InferenceDeploymentStatus, *, in_ful
     if status.estimate is not None:
         print_estimate(console, status.estimate)
     if status.placement is not None:
-        _print_placement(console, status.placement)
+        held = 0 if status.estimate is None else status.estimate.kv_capacity_tokens
+        _print_placement(console, status.placement, held)
     if status.size is not None:
         print_lines(console, (size_words(status.size),))
     if status.rejections:
@@ -108,7 +110,7 @@ def _print_messages(console: Console, title: str, messages: Sequence[str]) -> No
     print_lines(console, (f"  - {message}" for message in messages))
 
 
-def _print_placement(console: Console, placement: PlacementStatus) -> None:
+def _print_placement(console: Console, placement: PlacementStatus, gpu_tokens: int) -> None:
     each, source = placement.hourly_price_per_replica, placement.price_source
     if each is not None:
         paid = billing_words(placement.billing)
@@ -117,6 +119,8 @@ def _print_placement(console: Console, placement: PlacementStatus) -> None:
         print_lines(console, (f"Speed: {speed_words(placement.performance)}.",))
     if placement.host is not None:
         print_lines(console, (_host(placement.host),))
+        if placement.host.cache is not None:
+            print_lines(console, (host_cache_words(placement.host.cache, gpu_tokens),))
     print_lines(console, (f"Each replica runs up to {_at_once(placement)}.",))
     print_lines(console, (f"Warning: {warning}" for warning in placement.warnings or ()), "yellow")
 

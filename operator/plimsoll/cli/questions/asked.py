@@ -35,6 +35,7 @@ class TypedOptions:
     eager: bool = False
     text_only: bool = False
     cpu_offload: str | None = None
+    host_memory: str | None = None
     lora: tuple[int, int] | None = None
     speculate: tuple[str, int] | None = None
     draft: str | None = None

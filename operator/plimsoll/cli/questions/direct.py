@@ -65,7 +65,8 @@ def _is_refused(model: ModelFacts, asked: TypedOptions) -> bool:
 
 def _is_plain(asked: TypedOptions) -> bool:
     """Whether a manifest would accept every option, and no option refers to anything else."""
-    refers = (asked.cpu_offload, asked.lora, asked.speculate, asked.draft, asked.prompt, asked.output)
+    memory, load = (asked.cpu_offload, asked.host_memory, asked.lora), (asked.prompt, asked.output)
+    refers = (*memory, asked.speculate, asked.draft, *load)
     prefix = (asked.shared_prefix, asked.shared_percent)
     return (
         all(each is None for each in (*refers, *prefix))

@@ -55,7 +55,7 @@ def with_options(
         "contextLength": asked.context_length,
         "concurrency": asked.concurrency,
         "precision": asked.precision,
-        "kvCache": None if asked.kv_precision is None else {"precision": asked.kv_precision},
+        "kvCache": _cache(asked, spec.get("kvCache")),
         "expectedTokens": means,
         "sizing": None if means is None else EXPECTED_SIZING,
         "workload": _workload(asked),
@@ -63,6 +63,15 @@ def with_options(
     changed = {key: value for key, value in changes.items() if value is not None}
     own = {key: value for key, value in engine.items() if value is not None}
     return {**spec, **changed, "engine": {**engines, **own} if isinstance(engines, dict) else engines}
+
+
+def _cache(asked: TypedOptions, known: object) -> dict[str, Any] | None:
+    """Return the entry with the values that the options set; None if they set none."""
+    given = {"precision": asked.kv_precision, "hostMemory": asked.host_memory}
+    found = {key: value for key, value in given.items() if value is not None}
+    if not found:
+        return None
+    return {**(known if isinstance(known, Mapping) else {}), **found}
 
 
 def bounded(spec: Mapping[str, Any], gpus: Sequence[str], tensor_parallel: int | None) -> dict[str, Any]:

@@ -114,6 +114,20 @@ class HostEstimate:
         return certain + self.floor_bytes if certain else 0
 
 
+class HostCache(NamedTuple):
+    """The KV cache of one replica that is in host memory: finished prefixes, for requests that come again.
+
+    ``asked_bytes`` hold ``chunks`` of ``chunk_bytes`` of all ranks, and these ``tokens``: at least as many, if
+    ``is_least``.
+    """
+
+    asked_bytes: int
+    chunks: int
+    chunk_bytes: int
+    tokens: int
+    is_least: bool = False
+
+
 USUAL_HOST = HostEstimate(
     (HostTerm("processes", "the engine's processes and its shared memory", DEFAULT_MEMORY_BYTES),),
     DEFAULT_CPU_MILLIS,

@@ -403,7 +403,8 @@ class EngineSettings:
     parallelism has several. ``deprecated_quantization`` means that the engine loads the checkpoint only if a flag
     permits its old quantization method. ``model_runner`` is the one of the engine's runners that it is made to use.
     ``gpu_memory_utilization_percent`` is a share of the card. ``static`` is the share of an engine that divides the
-    memory that is free before it loads; None if it counts from the card.
+    memory that is free before it loads; None if it counts from the card. ``host_cache_bytes`` is the KV cache in host
+    memory that the spec asks for, of all ranks together.
     """
 
     max_model_len: int
@@ -422,6 +423,7 @@ class EngineSettings:
     deprecated_quantization: bool = False
     model_runner: int | None = None
     static: StaticShare | None = None
+    host_cache_bytes: int = 0
 
     @property
     def limits(self) -> StepLimits:

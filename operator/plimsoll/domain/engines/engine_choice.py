@@ -114,11 +114,13 @@ class KvKeeper(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostUse:
-    """The host memory that the user's own arguments make an engine take.
+    """The host memory that an engine takes by the user's own arguments, and its KV cache there by the spec.
 
-    ``kv_bytes`` is KV cache of all ranks together, kept by ``kv_keeper``. ``media_bytes`` is a cache of processed media
-    in ``/dev/shm``. ``places_tables`` means that the user decides where tables of n-grams are kept, which are in host
-    memory otherwise. ``reads_whole_files`` means that every rank reads a checkpoint file as a whole while it loads.
+    ``kv_bytes`` is KV cache of all ranks together, kept by ``kv_keeper``. ``by_spec`` means that the spec asks for it,
+    so that the operator passes the flags; ``takes_spare`` that the planner is to choose its size, and has not yet.
+    ``media_bytes`` is a cache of processed media in ``/dev/shm``. ``places_tables`` means that the user decides where
+    tables of n-grams are kept, which are in host memory otherwise. ``reads_whole_files`` means that every rank reads a
+    checkpoint file as a whole while it loads.
     """
 
     kv_bytes: int = 0
@@ -126,7 +128,13 @@ class HostUse:
     media_bytes: int = 0
     reads_whole_files: bool = False
     places_tables: bool = False
+    by_spec: bool = False
+    takes_spare: bool = False
 
+
+LEAST_HOST_CACHE_BYTES, MOST_HOST_CACHE_BYTES = 2**30, 2**50
+"""The bounds of a KV cache in host memory that the spec asks for. Below, there may be no room for a single block of
+every rank; no host has more."""
 
 NO_HOST_USE = HostUse()
 """Without such arguments."""
@@ -273,4 +281,5 @@ class EngineChoice:
     @property
     def fills_host_memory(self) -> bool:
         """Whether the engine keeps weights, KV cache or media in host memory."""
-        return self.residency is not None or self.host.kv_bytes > 0 or self.host.media_bytes > 0
+        kept = self.host.kv_bytes > 0 or self.host.media_bytes > 0
+        return self.residency is not None or kept or self.host.takes_spare

@@ -239,6 +239,12 @@ class Request:
         return max(whole, requested) if limit is None else whole
 
     @property
+    def stated_memory(self) -> int | None:
+        """The memory that the user gives the engine, the smaller one of request and limit; None: neither."""
+        given = (self.memory_bytes, self.memory_limit_bytes)
+        return min((size for size in given if size is not None), default=None)
+
+    @property
     def host_allowance(self) -> tuple[str, int] | None:
         """The field and the bytes by which the user bounds the pod's memory, the smaller one of request and limit.
 
@@ -316,11 +322,21 @@ class Request:
         """Return the request with the fp8 KV cache that it permits."""
         return replace(self, kv_precision=KvPrecision.FP8, may_narrow_cache=False, has_narrow_cache=True)
 
-    def with_cache_as(self, *, narrow: bool) -> Request:
-        """Return the request with the KV cache that engines have; the same object if there is no choice."""
+    def with_cache_as(self, *, narrow: bool, host_bytes: int | None) -> Request:
+        """Return the request with the KV cache that engines have; the same object if there is no choice.
+
+        ``host_bytes`` is the part in host memory; None leaves its size open.
+        """
+        if self.engine.host.takes_spare and host_bytes is not None:
+            return self.with_host_cache(host_bytes).with_cache_as(narrow=narrow, host_bytes=None)
         if not self.may_narrow_cache:
             return self
         return self.with_narrow_cache() if narrow else replace(self, may_narrow_cache=False)
+
+    def with_host_cache(self, size: int) -> Request:
+        """Return the request with so many bytes of KV cache in host memory, by the spec; 0: none."""
+        host = replace(self.engine.host, kv_bytes=size, takes_spare=False)
+        return replace(self, engine=replace(self.engine, host=host))
 
     def limited(self, limits: StepLimits) -> Request:
         """Return the request with these limits of a replica fixed; the same object if there are none."""

@@ -9,6 +9,7 @@ from plimsoll.engines.vllm.capabilities import missing_capability
 from plimsoll.engines.vllm.checkpoint_files import fills_cache, unconfirmed
 from plimsoll.engines.vllm.flags.extra_arguments import OWNED_FLAGS, misused_argument
 from plimsoll.engines.vllm.host import host, host_use
+from plimsoll.engines.vllm.host_cache import HOST_CACHE_FLAGS, host_cache, host_cache_refusal
 from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, image, launch, least_driver
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.memory.kv_cache.rank_cache import cache_bytes, full_length_tokens
@@ -64,6 +65,9 @@ VLLM = Engine(
     adapters_refusal=adapters_refusal,
     release_refusal=release_refusal,
     host_use=host_use,
+    host_cache_flags=HOST_CACHE_FLAGS,
+    host_cache_refusal=host_cache_refusal,
+    host_cache=host_cache,
     host=host,
     loaded=loaded_model,
     missing_capability=missing_capability,

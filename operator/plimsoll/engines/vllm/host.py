@@ -128,10 +128,15 @@ def _tables(request: Request, split: Split) -> Iterator[HostTerm]:
         yield HostTerm("tables", "embeddings of n-grams, divided over the ranks", size, is_certain=True)
 
 
+def _origin(use: HostUse) -> str:
+    return "spec.kvCache.hostMemory" if use.by_spec else "extraArgs"
+
+
 def _in_shm(use: HostUse, vendor: Vendor, version: EngineVersion) -> Iterator[HostTerm]:
-    """Yield what the user's arguments put into ``/dev/shm``, in whole MiB."""
+    """Yield what the spec and the user's arguments put into ``/dev/shm``, in whole MiB."""
     if use.kv_bytes and _shares_cache(use, vendor, version):
-        yield HostTerm("kvCache", "KV cache in /dev/shm, by extraArgs", _whole_mib(use.kv_bytes), is_certain=True)
+        formula = f"KV cache in /dev/shm, by {_origin(use)}"
+        yield HostTerm("kvCache", formula, _whole_mib(use.kv_bytes), is_certain=True)
     if use.media_bytes:
         yield HostTerm(
             "media", "processed media in /dev/shm, by extraArgs", _whole_mib(use.media_bytes), is_certain=True
@@ -143,7 +148,7 @@ def _private(use: HostUse, vendor: Vendor, version: EngineVersion) -> Iterator[H
     served = use.kv_keeper is KvKeeper.LMCACHE and version >= SERVER_SINCE
     if not use.kv_bytes or served or _shares_cache(use, vendor, version):
         return
-    yield HostTerm("kvCache", "KV cache in private buffers, by extraArgs", use.kv_bytes, is_certain=True)
+    yield HostTerm("kvCache", f"KV cache in private buffers, by {_origin(use)}", use.kv_bytes, is_certain=True)
     if use.kv_keeper is not KvKeeper.LMCACHE:
         more = (PRIVATE_FACTOR - 1) * use.kv_bytes
         yield HostTerm("kvPageLocking", "its buffers, rounded up to powers of two", more)

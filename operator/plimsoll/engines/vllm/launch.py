@@ -52,7 +52,8 @@ def engine_arguments(options: WorkloadOptions, choice: Option) -> list[str]:
         *("--kv-cache-dtype", settings.kv_cache_dtype),
     ]
     arguments += [*_split(choice.split), *_loading(settings, options)]
-    arguments += [*_residency(settings.residency), *_adapters(settings.lora), *_media(settings.media)]
+    arguments += [*_residency(settings.residency), *_host_cache(settings.host_cache_bytes)]
+    arguments += [*_adapters(settings.lora), *_media(settings.media)]
     if settings.drafting is not None:
         arguments += ["--speculative-config", _speculation(settings.drafting, options)]
     arguments += ["--port", str(ENGINE_PORT)]
@@ -93,7 +94,7 @@ def _residency(residency: Residency | None) -> list[str]:
         case None:
             return []
         case CpuOffload(bytes_per_gpu):
-            return ["--cpu-offload-gb", f"{bytes_per_gpu / GIB:.9f}".rstrip("0").rstrip(".")]
+            return ["--cpu-offload-gb", _gib(bytes_per_gpu)]
         case WeightStreaming(group, layers, prefetch):
             flags = {
                 "--offload-group-size": group,
@@ -101,6 +102,19 @@ def _residency(residency: Residency | None) -> list[str]:
                 "--offload-prefetch-step": prefetch,
             }
             return [part for flag, value in flags.items() for part in (flag, str(value))]
+
+
+def _host_cache(size: int) -> list[str]:
+    """Flags for KV cache in host memory: GiB of all ranks together. The backend has no default in the first releases.
+
+    Source: ``config/cache.py``, ``kv_offloading_size``.
+    """
+    return ["--kv-offloading-size", _gib(size), "--kv-offloading-backend", "native"] if size else []
+
+
+def _gib(size: int) -> str:
+    """Bytes in GiB, without zeros at the end."""
+    return f"{size / GIB:.9f}".rstrip("0").rstrip(".")
 
 
 def _adapters(lora: LoraSlots | None) -> list[str]:

@@ -58,6 +58,9 @@ PREFIX_CACHE_QUERIES_TOTAL: Final = "vllm:prefix_cache_queries_total"
 The older ``vllm:gpu_prefix_cache_*`` are no former names: early releases counted blocks with them.
 """
 
+EXTERNAL_CACHE_HITS_TOTAL: Final = "vllm:external_prefix_cache_hits_total"
+"""Counter: prompt tokens that were not found there but by a KV connector, e.g. in host memory, since vLLM 0.11.1."""
+
 PREFIX_CACHE_HITS_TOTAL: Final = "vllm:prefix_cache_hits_total"
 """Counter: prompt tokens that were found in the prefix cache, since vLLM 0.9.2."""
 
@@ -117,6 +120,7 @@ METRICS: Final = EngineMetrics(
         total_of(ITL_SECONDS_BEFORE_0_15): total_of(ITL_SECONDS),
         count_of(ITL_SECONDS_BEFORE_0_15): count_of(ITL_SECONDS),
     },
+    added_names={EXTERNAL_CACHE_HITS_TOTAL: PREFIX_CACHE_HITS_TOTAL},
     prompt_lengths=PROMPT_LENGTHS,
     output_lengths=OUTPUT_LENGTHS,
     first_token_seconds=TTFT_SECONDS,

@@ -81,6 +81,7 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
         runner=_runner(request),
         deprecated_quantization=needs_permission(request.model, request.precision, engine.version),
         model_runner=engine.model_runner,
+        host_cache_bytes=engine.host.kv_bytes if engine.host.by_spec else 0,
     )
 
 

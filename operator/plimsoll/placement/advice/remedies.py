@@ -19,7 +19,7 @@ from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import MAY_PASS, Numbers, Reason, RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
-from plimsoll.domain.units import MIB, ceil_div
+from plimsoll.domain.units import GIB, MIB, ceil_div
 from plimsoll.memory.inverse import largest
 from plimsoll.placement.advice.growth import Growable, growable, growth
 from plimsoll.placement.ledger import Ledger, short_in, use_at
@@ -308,6 +308,20 @@ def _smaller_requests(request: Request, rejection: Rejection, fleet: Fleet) -> _
     return _Changed(smaller, (("cpu_millis", cpu), ("memory_bytes", memory)))
 
 
+def _less_host_cache(request: Request, rejection: Rejection, fleet: Fleet) -> _Changed | None:
+    """Lower the KV cache in host memory, in whole GiB, by what one node lacks; to nothing if that is not enough."""
+    asked = request.engine.host
+    if not asked.by_spec or not asked.kv_bytes:
+        return None
+    figures = dict(rejection.numbers)
+    over = int(figures["asked_bytes"]) - int(figures["free_bytes"])
+    place = rejection.gpu_type, rejection.split, fleet
+    without = host_of_pool(request.with_host_cache(0), *place).memory_bytes
+    taken = host_of_pool(request, *place).memory_bytes - without
+    left = max(0, (taken - over) * asked.kv_bytes // max(1, taken)) // GIB * GIB
+    return _Changed(request.with_host_cache(left), (("host_bytes", left),))
+
+
 def _own_limits(request: Request, rejection: Rejection, fleet: Fleet) -> _Changed | None:
     """State the requests as limits, so that no LimitRange fills in others. Limits of the user's stay as they are."""
     need = request.engine_need(host_of_pool(request, rejection.gpu_type, rejection.split, fleet))
@@ -337,6 +351,7 @@ _CHANGES: tuple[tuple[RemedyKind, tuple[Reason, ...], Callable[[Request, Rejecti
         (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS_RESOURCE),
         _smaller_requests,
     ),
+    (RemedyKind.LESS_HOST_CACHE, (Reason.NODE_LACKS_MEMORY,), _less_host_cache),
     (RemedyKind.STATE_LIMITS, (Reason.LIMIT_RANGE_EXCEEDED,), _own_limits),
     (RemedyKind.CACHE_ON_CLAIM, (Reason.NODE_DISK_TOO_SMALL,), _other_nodes),
     (RemedyKind.UPDATE_DRIVER, (Reason.DRIVER_TOO_OLD,), _other_nodes),

@@ -351,7 +351,8 @@ class _Reader:
         same_step = pool.generation == self.tenant.generation or (same_spec and bool(pool.spec))
         own = pool.limits.of_replica(pool.split.data_parallel)
         kept = StepLimits(own.step_tokens if same_step else 0, own.sequences if same_spec else 0)
-        return request.with_cache_as(narrow=pool.has_narrow_cache).limited(kept)
+        host_bytes = pool.host_cache_bytes if same_spec else None
+        return request.with_cache_as(narrow=pool.has_narrow_cache, host_bytes=host_bytes).limited(kept)
 
     def _reaching_more(self, pool: Pool, verdict: Option) -> Option:
         """Return the verdict with all labels of the type's nodes, if pods found no node with the pool's labels.

@@ -73,7 +73,7 @@ def _times(request: Request, choice: Option, seen: SeenAnswers | None) -> tuple[
     if there is no model, the times that a person who reads along accepts.
     """
     found = speed_of(
-        request.with_cache_as(narrow=choice.has_narrow_cache).as_estimated,
+        request.with_cache_as(narrow=choice.has_narrow_cache, host_bytes=None).as_estimated,
         choice.gpu,
         choice.split,
         choice.settings,

@@ -95,7 +95,8 @@ class Pool(_AnyPool):
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
     invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
     ``obstacle`` is why pods are stranded or failing, in one word. ``has_narrow_cache`` means that its
-    engines got an fp8 KV cache because the user permits it. ``drain_seconds`` is how long its running requests may
+    engines got an fp8 KV cache because the user permits it. ``host_cache_bytes`` is the KV cache in host memory that
+    they got because the spec asks for one. ``drain_seconds`` is how long its running requests may
     finish when a pod ends; None: the engine's usual time, which pools of earlier releases have. ``restarts`` means that
     a change gives its engines other settings, so that they start again in any case. ``delay`` is why it does not serve
     although the time of its move is over; None if that is not so. ``earlier`` are the settings that its engines had
@@ -121,6 +122,7 @@ class Pool(_AnyPool):
     promise_over: bool = False
     obstacle: str = ""
     has_narrow_cache: bool = False
+    host_cache_bytes: int = 0
     drain_seconds: int | None = None
     restarts: bool = False
     delay: Delay | None = None
@@ -147,7 +149,8 @@ class PlannedPool(_AnyPool):
     With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true if one more replica
     has room, so that an update can start the new one before it stops the old one. ``limits_before`` are those that its
     engines had before, and ``spec`` is the digest of the spec that they were chosen for. ``narrow_before`` is whether
-    they had an fp8 KV cache by the planner's choice. ``drain_seconds`` is how long running requests may finish when a
+    they had an fp8 KV cache by the planner's choice, and ``host_cache_before`` their KV cache in host memory in bytes.
+    ``drain_seconds`` is how long running requests may finish when a
     pod of it ends; None: the engine's usual time.
     """
 
@@ -156,6 +159,7 @@ class PlannedPool(_AnyPool):
     limits_before: StepLimits = NO_LIMITS
     spec: str = ""
     narrow_before: bool = False
+    host_cache_before: int = 0
     drain_seconds: int | None = None
 
     @property
@@ -177,6 +181,11 @@ class PlannedPool(_AnyPool):
     def has_narrow_cache(self) -> bool:
         """Whether its engines have an fp8 KV cache by the planner's choice from now on."""
         return self.narrow_before if self.choice is None else self.choice.has_narrow_cache
+
+    @property
+    def host_cache_bytes(self) -> int:
+        """The KV cache in host memory of a replica from now on, as the spec asks for it."""
+        return self.host_cache_before if self.choice is None else self.choice.settings.host_cache_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +293,7 @@ def as_it_is(pool: Pool) -> PlannedPool:
         limits_before=pool.limits,
         spec=pool.spec,
         narrow_before=pool.has_narrow_cache,
+        host_cache_before=pool.host_cache_bytes,
         drain_seconds=pool.drain_seconds,
     )
 
@@ -300,9 +310,9 @@ def as_chosen(pool: Pool, choice: Option, tenant: Tenant, drain_seconds: int | N
     )
 
 
-def as_it_runs(request: Request, pool: Pool) -> Request:
+def as_it_runs(request: Request, pool: Pool | PlannedPool) -> Request:
     """Return the request with the cache and the limits that the pool's engines last got."""
-    request = request.with_cache_as(narrow=pool.has_narrow_cache)
+    request = request.with_cache_as(narrow=pool.has_narrow_cache, host_bytes=pool.host_cache_bytes)
     return request.limited(pool.limits.of_replica(pool.split.data_parallel))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
 from plimsoll.domain.requests.serving import Request
-from plimsoll.placement.demands.pools import Pool, Tenant
+from plimsoll.placement.demands.pools import Pool, Tenant, as_it_runs
 from plimsoll.placement.ledger import NO_USE, Ledger, QuotaUse, charged, room_in, use_of
 from plimsoll.placement.options.nodes import eligible_nodes, need_of_pool
 
@@ -42,7 +42,7 @@ def promises_to(tenant: Tenant, fleet: Fleet) -> list[Promise]:
 
 
 def _promise(request: Request, pool: Pool, fleet: Fleet) -> Promise:
-    need = need_of_pool(request, pool.gpu_type, pool.split, fleet)
+    need = need_of_pool(as_it_runs(request, pool), pool.gpu_type, pool.split, fleet)
     use = use_of(request, pool.target.resource, pool.split.shape, need)
     return Promise(pool, eligible_nodes(request, fleet, pool.gpu_type), need, request.key.namespace, use)
 

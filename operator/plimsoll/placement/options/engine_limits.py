@@ -41,7 +41,7 @@ def with_more_requests(request: Request, option: Option, memo: Memo | None = Non
     the user or a running engine fixes it, if an admin replaces the estimate, if the fit is not sure or an engine
     of the kind ran out of memory, or if the speed is not known or misses its limit already.
     """
-    request = request.with_cache_as(narrow=option.has_narrow_cache)
+    request = request.with_cache_as(narrow=option.has_narrow_cache, host_bytes=option.settings.host_cache_bytes)
     fixed = request.engine.limits.sequences > 0 or request.overrides.memory_per_gpu_bytes is not None
     learned = request.correction_for(option.gpu.name, option.split)
     doubtful = not option.estimate.is_trusted or (learned is not None and not learned.exact)

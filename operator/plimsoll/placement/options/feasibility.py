@@ -43,6 +43,7 @@ from plimsoll.placement.options.nodes import (
     ruled_out,
     unhealthy_here,
 )
+from plimsoll.placement.options.spare_host import with_spare
 from plimsoll.placement.options.speed import asks_for, asks_for_spot, missed, misses_usual, speed_of
 
 
@@ -101,8 +102,15 @@ def judge_load(
 ) -> Option | Rejection:
     """Judge a candidate without a :func:`refusal`, with the cache that the request asks for or with a narrower one.
 
-    Without ``shows_speed``, an option has no speed if nothing but its reader asks for it.
+    Without ``shows_speed``, an option has no speed if nothing but its reader asks for it. A cache in host memory whose
+    size is open gets one here, and none if that is all that is refused.
     """
+    sized_one = with_spare(request, candidate.gpu, candidate.split, fleet)
+    if sized_one is not request:
+        found = judge_load(sized_one, candidate, fleet, memo, shows_speed=shows_speed)
+        if isinstance(found, Option) or not sized_one.engine.host.kv_bytes:
+            return found
+        return judge_load(request.with_host_cache(0), candidate, fleet, memo, shows_speed=shows_speed)
     wide = _by_figures(request, candidate, memo, shows_speed=shows_speed)
     if not request.may_narrow_cache or not _may_gain(wide):
         return wide

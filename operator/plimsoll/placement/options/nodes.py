@@ -87,7 +87,17 @@ def unhealthy_here(request: Request, fleet: Fleet, gpu_type: str, gpus: int, fre
 
 def sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
     """Return everything that the judgement of candidates reads from a fleet."""
-    return fleet.once(("sight", request.sites), lambda: _sight(request, fleet))
+    seen = fleet.once(("sight", request.sites), lambda: _sight(request, fleet))
+    return (seen, _memory(request, fleet)) if request.engine.host.takes_spare else seen
+
+
+def _memory(request: Request, fleet: Fleet) -> tuple[object, ...]:
+    """Return the host memory of the nodes, which decides the size of a cache there if that is open."""
+    nodes = (node for gpu in fleet.gpu_types() for node in eligible_nodes(request, fleet, gpu.name))
+    return tuple(
+        (node.account, node.allocatable, node.free, node.host.memory_bytes, node.host_free.memory_bytes)
+        for node in nodes
+    )
 
 
 def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:

@@ -81,8 +81,10 @@ def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo, layout: Layout) 
     """Do the same as :func:`read_demand`, with the last pass's answer if deployment and layout are unchanged.
 
     The demand of a deployment whose pods find no node, or none where they can run, depends also on the GPUs that are
-    free, so it is read anew.
+    free, and that of one whose cache in host memory has no size yet on the memory, so they are read anew.
     """
+    if tenant.request.engine.host.takes_spare:
+        return read_demand(tenant, fleet, memo)
     for pool in tenant.pools:
         if pool.leaving or pool.bad_nodes:
             return read_demand(tenant, fleet, memo)

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.host import HostEstimate
 from plimsoll.domain.cluster.spot import capacity_of
 from plimsoll.domain.decisions.outcomes import Option, Placed, Rejection, Remedy, Target
 from plimsoll.domain.public_words import Numbers, Reason, RemedyKind
@@ -16,11 +17,20 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.advice.remedies import Adviser, only_waits, other_remedies
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.draining import drain_of
-from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState, Tenant, as_it_is, count, pool_name
+from plimsoll.placement.demands.pools import (
+    Decision,
+    PlannedPool,
+    PoolState,
+    Tenant,
+    as_it_is,
+    as_it_runs,
+    count,
+    pool_name,
+)
 from plimsoll.placement.demands.rehoming import Departure
 from plimsoll.placement.ledger import Ledger, short_in, use_of
 from plimsoll.placement.options.engine_limits import with_more_requests
-from plimsoll.placement.options.nodes import admission_refusal, eligible_nodes, host_of_pool, need_of_pool
+from plimsoll.placement.options.nodes import admission_refusal, eligible_nodes, host_of_pool
 from plimsoll.placement.options.verdicts import NO_PRICE, rank
 from plimsoll.placement.places.place import alternatives_to
 from plimsoll.placement.places.warnings import (
@@ -164,16 +174,13 @@ class _Transition:
         failed = [each for each in here if not each.is_of_settings]
         left = self.award.left.quota.get(self.request.key.namespace, {})
         limits = () if any(pool.bound for pool in self.tenant.pools) else limit_warnings(self.request, left)
-        refused = self._refusal(chosen.target)
+        refused = self._refusal(chosen.target, chosen.host)
         refusals = (admission_warning(refused),) if refused else ()
         slow = slow_warnings(chosen, self.tenant.answers)
         return (*warnings_for(self.request, chosen), *slow, *limits, *refusals, *map(failed_move_warning, failed))
 
-    def _refusal(self, target: Target) -> Numbers:
-        if not self.request.limit_ranges:
-            return ()
-        host = host_of_pool(self.request, target.gpu_type, target.split, self.fleet)
-        return admission_refusal(self.request, target, host)
+    def _refusal(self, target: Target, host: HostEstimate) -> Numbers:
+        return admission_refusal(self.request, target, host) if self.request.limit_ranges else ()
 
     def _remedies(self, missing: int) -> tuple[Remedy, ...]:
         """Return remedies if a search found nothing. They are judged with the resources that were free then."""
@@ -202,15 +209,16 @@ class _Transition:
         now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
         if self.request.mounts_alone:
             return replace(pool, surge=False)
-        room = _has_room_for_one(self.request, pool.target, self.fleet, self.award.left)
+        host = host_of_pool(as_it_runs(self.request, pool), pool.gpu_type, pool.split, self.fleet)
+        room = _has_room_for_one(self.request, pool.target, host, self.fleet, self.award.left)
         is_queued = now is not None and now.gated > 0 and now.bound == 0
         surge = (room and not is_queued) or (now is not None and (now.bound > pool.replicas or now.earlier is not None))
-        surge = surge or bool(self._refusal(pool.target))  # no replica ends for one that the API server refuses
+        surge = surge or bool(self._refusal(pool.target, host))  # no replica ends for one that the API server refuses
         return pool if surge == pool.surge else replace(pool, surge=surge)
 
 
-def _has_room_for_one(request: Request, target: Target, fleet: Fleet, ledger: Ledger) -> bool:
-    need = need_of_pool(request, target.gpu_type, target.split, fleet)
+def _has_room_for_one(request: Request, target: Target, host: HostEstimate, fleet: Fleet, ledger: Ledger) -> bool:
+    need = request.host_need(host)
     left = ledger.quota.get(request.key.namespace, {})
     if short_in(left, use_of(request, target.resource, target.split.shape, need)):
         return False

@@ -106,8 +106,8 @@ def _other(here: Site, option: Option, model: ReplicaModel, lengths: Lengths, sl
 
 def model_at(request: Request, option: Option) -> ReplicaModel | None:
     """Return one replica as it would run there; None if the performance model does not know it."""
-    runs = request.with_cache_as(narrow=option.has_narrow_cache).limited(option.replica_limits)
-    return model_of(runs, option.gpu, option.split, option.estimate.kv_capacity_tokens)
+    runs = request.with_cache_as(narrow=option.has_narrow_cache, host_bytes=option.settings.host_cache_bytes)
+    return model_of(runs.limited(option.replica_limits), option.gpu, option.split, option.estimate.kv_capacity_tokens)
 
 
 def _lengths_at(here: Site, kv_tokens: int) -> Lengths:

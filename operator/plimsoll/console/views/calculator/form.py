@@ -93,6 +93,7 @@ MORE = (
     _whole_number("batched-tokens", "Batched tokens", "Tokens of an engine step.", "by the GPU", 64),
     CalculatorOption("engine", "Engine", ENGINE_HELP, default=DEFAULT_ENGINE_VERSION),
     CalculatorOption("cpu-offload", "CPU offload", "Weights of each GPU to keep in host memory.", example="8Gi"),
+    CalculatorOption("host-memory", "Host cache", "Host memory for KV cache of finished requests.", example="200Gi"),
     CalculatorOption("lora", "LoRA", "Slots and their largest rank.", example="4 16"),
     CalculatorOption(
         "speculate",
@@ -126,6 +127,7 @@ _IN_SPECS = {
     "gpuMemoryUtilizationPercent": "utilization",
     "maxBatchedTokens": "batched-tokens",
     "cpuOffload": "cpu-offload",
+    "hostMemory": "host-memory",
     "version": "engine",
     "tensorParallel": "tp",
     "textOnly": "text-only",
@@ -231,6 +233,7 @@ def _asked(query: Query, gpus: tuple[str, ...]) -> TypedOptions:
         eager=_flag(query, "eager"),
         text_only=_flag(query, "text-only"),
         cpu_offload=first_of(query, "cpu-offload") or None,
+        host_memory=first_of(query, "host-memory") or None,
         lora=_lora(first_of(query, "lora")),
         speculate=_speculate(first_of(query, "speculate")),
         draft=first_of(query, "draft") or None,

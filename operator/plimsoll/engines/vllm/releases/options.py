@@ -25,6 +25,7 @@ SINCE = {
     Feature.KV_SCALES: EngineVersion(0, 20),
     Feature.KV_INT4: EngineVersion(0, 25),
     Feature.KV_TURBOQUANT: EngineVersion(0, 24),
+    Feature.HOST_CACHE: EngineVersion(0, 11, 1),
     Feature.NGRAM: EngineVersion(0, 8),
     Feature.EAGLE: EngineVersion(0, 8),
 }
@@ -35,7 +36,8 @@ SINCE = {
 notes). ``--data-parallel-size`` serves since 0.8.3 (#13923), without CUDA graphs at first (#18567). The speeds are
 modelled since 0.14 only: measurements of 0.11 are up to three times slower (``benchmarks/latency/data``). Formats of
 the KV cache: ``CacheDType`` in ``config/cache.py`` of 0.8 to 0.33. TurboQuant is there since 0.20; before 0.24 its
-buffers are not those that are counted here (``turboquant_attn.py``, ``_reserve_workspace``)."""
+buffers are not those that are counted here (``turboquant_attn.py``, ``_reserve_workspace``).
+``--kv-offloading-size`` and ``--kv-offloading-backend``: in the wheel of 0.11.1."""
 
 
 _LARGE_BYTES, _HUGE_BYTES = 70 * GIB, 160 * GIB
