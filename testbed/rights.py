@@ -5,7 +5,7 @@ from __future__ import annotations
 from testbed.api_client import ApiClient
 
 _PATH = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_SUBRESOURCES = frozenset({"status", "scale", "finalizers", "eviction"})
+_SUBRESOURCES = frozenset({"status", "scale", "finalizers", "eviction", "token"})
 _ACCOUNT = "system:serviceaccount:"
 
 

@@ -26,7 +26,12 @@ import yaml
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.watch.node_groups import declared_in
-from plimsoll.domain.kubernetes_names import API_VERSION, KIND
+from plimsoll.domain.kubernetes_names import API_VERSION, KIND, ObjectKey
+from plimsoll.domain.requests.routing import Routing, RoutingMode
+from plimsoll.domain.requests.workload import WorkloadOptions
+from plimsoll.engines.registry import engine_of
+from plimsoll.render.router import router_objects
+from plimsoll.render.router_config import PickerFacts
 from testbed.api_client import ApiError
 from testbed.binaries import ensure_binaries
 from testbed.commands import CommandFailed
@@ -238,7 +243,14 @@ OPERATORS = {
         "create jobs.batch",
         "delete jobs.batch",
         "create poddisruptionbudgets.policy",
+        "delete poddisruptionbudgets.policy",
         "patch services",
+        "delete services",
+        "get pods",
+        "create serviceaccounts",
+        "patch roles.rbac.authorization.k8s.io",
+        "delete rolebindings.rbac.authorization.k8s.io",
+        "create networkpolicies.networking.k8s.io",
         "create pods/eviction",
         "watch pods",
         "watch resourcequotas",
@@ -268,11 +280,12 @@ NOT_THE_OPERATORS = {
         "create leases.coordination.k8s.io",
         "get secrets",
         "list secrets",
-        "get pods",
         "create pods",
         "delete pods",
-        "delete services",
-        "delete poddisruptionbudgets.policy",
+        "watch roles.rbac.authorization.k8s.io",
+        "escalate roles.rbac.authorization.k8s.io",
+        "bind roles.rbac.authorization.k8s.io",
+        "create serviceaccounts/token",
         "watch limitranges",
         "patch limitranges",
         "deletecollection deployments.apps",
@@ -442,6 +455,10 @@ class Tenant:
         words = ("patch", "-n", self.namespace, f"{kind}/{name}", "--type=merge", "--patch", patch)
         return self.cluster.kubectl(*words, f"--as={USER}", check=False)
 
+    def create_as_operator(self, manifest: Body) -> str:
+        """Let the operator make an object; returns what kubectl says."""
+        return self.cluster.kubectl("create", f"--as={USER}", "-f", "-", stdin=json.dumps(manifest), check=False)
+
     def own(self, name: str) -> None:
         """Let the Deployment belong to an InferenceDeployment, as the operator makes it."""
         self.apply(API_VERSION, KIND, "llama", SPEC)
@@ -598,6 +615,23 @@ class TestInstalled:
             there.apply_deployment(ENGINE, ENGINE_LABELS)
             assert "namespaces kube-*" in there.write_as_operator("deployment", ENGINE)
             tenant.cluster.client.send("DELETE", there.path("apps/v1", "deployments", ENGINE))
+
+    def test_the_operator_grants_what_a_picker_needs_and_nothing_else(self, tenant: Tenant) -> None:
+        names = WorkloadOptions(ObjectKey(tenant.namespace, "llama"), "0-1-2", "acme/llama", None, "0.32.0")
+        facts = PickerFacts(engine_of().metrics, 16, 4096, 60)
+        made = router_objects(names, Routing(RoutingMode.STANDALONE), facts, 60)
+        account, role, binding = (
+            {**each, "metadata": {**each["metadata"], "ownerReferences": []}} for each in made[:3]
+        )
+        for manifest in (account, role, binding):
+            assert "created" in tenant.create_as_operator(manifest)
+        refused, usual = "Plimsoll grants routers only the right to read pods", role["rules"][0]
+        other = {**role["metadata"], "name": "other"}
+        for rule in ({"apiGroups": ["apps"], "resources": ["deployments"]}, {"resources": ["pods/log"]}):
+            said = tenant.create_as_operator({**role, "metadata": other, "rules": [usual | rule]})
+            assert refused in said or "not currently held" in said
+        named = {**binding, "metadata": {**binding["metadata"], "name": "other"}}
+        assert refused in tenant.create_as_operator(named), "it binds no ServiceAccount of another name"
 
     def test_the_operator_scales_an_autoscaler_is_refused_and_the_neighbours_is_served(self, tenant: Tenant) -> None:
         assert "patched" in tenant.scale_as_operator(ENGINE, 1)
