@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from plimsoll.adapters.cluster.kinds import INFERENCE_POOLS, OF_ROUTERS, ObjectK
 from plimsoll.app.watch.store import key_of, uid_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import GIB, KIB
 from plimsoll.render.names import DEPLOYMENT_LABEL, ROUTER_LABEL
 from testbed.fleet import cpu_node
 from testbed.operator_process import USER
@@ -70,6 +72,15 @@ class World:
         """The engines' Deployments with their uids and generations."""
         found = self.api.all(DEPLOYMENTS, TENANT)
         return [(uid_of(body), body["metadata"]["generation"]) for body in found if key_of(body) not in OF_ROUTER]
+
+    def remembered_blocks(self) -> int:
+        """The blocks of each replica that the picker remembers."""
+        picker = self.api.get(DEPLOYMENTS, ObjectKey(TENANT, "chat-picker")) or {}
+        arguments = picker["spec"]["template"]["spec"]["containers"][0]["args"]
+        [text] = [each for each in arguments if each.startswith("--config-text=")]
+        plugins = json.loads(text.partition("=")[2])["plugins"]
+        [found] = [each for each in plugins if each["type"] == "approx-prefix-cache-producer"]
+        return int(found["parameters"]["lruCapacityPerServer"])
 
     def router_parts(self) -> list[str]:
         """The objects of the router, whatever their kinds are."""
@@ -131,6 +142,16 @@ async def test_a_router_comes_before_its_service_leads_to_it_and_goes_after_it_d
     assert ours.index(("patch", "services")) < ours.index(("delete", "deployments"))
     assert "routing" not in world.status()
     assert world.engines() == engines
+    world.check_neighbour()
+
+
+async def test_the_picker_remembers_as_much_as_the_gpus_and_the_host_memory_of_a_replica_keep(world: World) -> None:
+    world.ask()
+    await world.operator.go_on(3)
+    on_gpus = world.remembered_blocks()
+    world.ask(kvCache={"hostMemory": "64Gi"})
+    await world.operator.go_on(5)
+    assert world.remembered_blocks() - on_gpus == pytest.approx(64 * GIB / (128 * KIB) / 16, rel=0.02)
     world.check_neighbour()
 
 

@@ -12,10 +12,11 @@ from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.engines.images import EngineImages
 from plimsoll.domain.requests.routing import USUAL_IMAGES, RouterImages, Routing
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.requests.weights import CopyTool
 from plimsoll.domain.requests.workload import Manifest, WorkloadOptions
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.demands.pools import PlannedPool, active, count
+from plimsoll.placement.demands.pools import PlannedPool, active, as_it_runs, count
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.pods import place_of, start_budget_seconds
 from plimsoll.render.router import router_objects
@@ -94,19 +95,29 @@ def _routing(
 ) -> tuple[Manifest, ...]:
     """Return the objects of the router. It stays as it is while no placement is known."""
     decision = outcome.decision
-    choices = [] if decision is None else [pool.choice for pool in active(decision.pools) if pool.choice is not None]
-    if not choices or not pools:
+    placed = [] if decision is None else [pool for pool in active(decision.pools) if pool.choice is not None]
+    if decision is None or not placed or not pools:
         return ()
-    estimates = [choice.estimate for choice in choices]
+    choices = [pool.choice for pool in placed if pool.choice is not None]
     facts = PickerFacts(
         engine_of(options.engine).metrics,
-        max(each.kv_block_tokens for each in estimates),
-        max(each.kv_capacity_tokens for each in estimates),
+        max(choice.estimate.kv_block_tokens for choice in choices),
+        max(_kept_tokens(decision.request, pool) for pool in placed),
         hold_seconds(max(start_budget_seconds(options, choice) for choice in choices)),
-        has_adapters=decision is not None and decision.request.engine.lora is not None,
+        has_adapters=decision.request.engine.lora is not None,
     )
     drain = max(each["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] for each in pools)
     return router_objects(options, routing, facts, drain)
+
+
+def _kept_tokens(request: Request, pool: PlannedPool) -> int:
+    """Return the tokens of prefixes that a replica keeps, on its GPUs and in host memory."""
+    choice = pool.choice
+    if choice is None:
+        return 0
+    used, program = as_it_runs(request, pool), engine_of(request.engine.name)
+    behind = program.host_cache(used, choice.gpu, choice.split, choice.settings, choice.estimate)
+    return choice.estimate.kv_capacity_tokens + (0 if behind is None else behind.tokens)
 
 
 def router_to_go(deployment: Deployment) -> tuple[Mapping[str, Any], ...]:
