@@ -224,12 +224,13 @@ def sized(
 
 def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings, MemoryEstimate]:
     engine = engine_of(request.engine.name)
+    estimate = estimated if request.shape.shared_tokens else engine.estimate
     usual = engine.settings(request, gpu, split)
-    figures = estimated(request, gpu, split, usual)
+    figures = estimate(request, gpu, split, usual)
     if figures.fit_by_figures is Fit.SURE or figures.weights_bytes > figures.budget_bytes:
         return usual, figures
     lean = engine.lean_settings(request, gpu, split, usual)
-    return (usual, figures) if lean is usual or lean == usual else (lean, estimated(request, gpu, split, lean))
+    return (usual, figures) if lean is usual or lean == usual else (lean, estimate(request, gpu, split, lean))
 
 
 def estimated(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> MemoryEstimate:

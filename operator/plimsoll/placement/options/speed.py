@@ -39,7 +39,8 @@ def load_of(request: Request) -> Load:
         length = max(2.0, shape.context_tokens * USUAL_CONTEXT_SHARE)
         prompt, output = max(1, round(length * USUAL_PROMPT_SHARE)), max(1, round(length * (1 - USUAL_PROMPT_SHARE)))
         prompt = max(prompt, shape.shared_tokens + 1)
-    return Load(max(1, prompt), max(1, output), max(1, shape.concurrency), cached_tokens=shape.cached_tokens)
+    cached = shape.cached_tokens if shape.shared_tokens else 0.0
+    return Load(max(1, prompt), max(1, output), max(1, shape.concurrency), cached_tokens=cached)
 
 
 def speed_of(
