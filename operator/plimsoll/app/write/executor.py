@@ -153,7 +153,7 @@ class Executor:
             return False  # the template of a Job cannot be changed, and its name says what it copies
         if live is not None and (self._is_settled(live, manifest) or self._is_left_to_others(live, manifest)):
             return False
-        is_pool = POOL_LABEL in manifest["metadata"]["labels"]
+        is_pool = POOL_LABEL in (manifest["metadata"].get("labels") or {})
         if live is not None and is_pool and kind_of(manifest) == DEPLOYMENTS and is_left_running(live, manifest):
             return await self._leave_running(owner, live, manifest)
         await self._check_image_volumes(manifest)
