@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from plimsoll.rebalance.law.capacity import capacity_of
 from plimsoll.rebalance.law.price import stakes_of
 from plimsoll.rebalance.places.sites import Site, sites_elsewhere
 from plimsoll.rebalance.signals.traffic import Lengths
-from plimsoll.rebalance.state.decisions import DecisionReason, Keep, Move
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
@@ -330,6 +331,21 @@ def test_a_place_that_needs_an_fp8_cache_must_save_a_tenth_more(price: str, move
     if moves:
         assert decided.answer is not None
         assert [each.has_narrow_cache for each in decided.answer.decision.pools if each.gpu_type == L4] == [True]
+
+
+@pytest.mark.parametrize(
+    ("limit", "price", "is_made"),
+    [("4.00", "2.00", True), ("3.99", "2.00", False), (None, "2.00", True), ("99", None, False), (None, None, True)],
+)
+def test_an_addition_may_reach_the_limit_of_the_bill_and_not_exceed_it(
+    limit: str | None, price: str | None, *, is_made: bool
+) -> None:
+    """A bill that is not known may be any."""
+    one, where = runs(H100), node("h", gpu(H100, price=price), 2, held=1)
+    policy = replace(AUTO, dollars_per_hour=None if limit is None else Decimal(limit))
+    decided = decide(serving(one, replace(BUSY, rate=18.0), policy=policy), on(one, where)).decision
+    assert isinstance(decided, AddReplica) is is_made
+    assert is_made or decided.reason is DecisionReason.DOLLARS_PER_HOUR_SPENT
 
 
 def test_replicas_that_spilled_over_return_when_a_gpu_is_free() -> None:
