@@ -13,11 +13,12 @@ from plimsoll.domain.cluster.gpus import Billing
 from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
+from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.requests.serving import GpuConstraints
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place
 from plimsoll.placement.demands.rehoming import Rehoming
-from plimsoll.placement.transition.hypothesis import WhatIf
+from plimsoll.placement.transition.hypothesis import Market, WhatIf
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.law.capacity import capacity_of
@@ -424,3 +425,14 @@ def test_the_place_where_replicas_are_is_no_other_place_unless_it_is_offered_as_
     found = [each.place for each in sites_elsewhere(what_if.tenant, what_if.market(), LoopMemory(), here, also=also)]
     assert found.count((H100, Split(1))) == len(also)
     assert found.count((L40S, Split(1))) == 1
+
+
+def test_a_request_that_cannot_be_judged_any_more_has_no_other_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object) -> None:
+        raise UnsupportedModel("m", "a law")
+
+    what_if = h100(L40S_NODE)
+    assert what_if.market is not None
+    here = Site((H100, Split(1)), replica_model(), Lengths(1000, 200, 0, 1100), 1.0, 1.0, FIRST_STARTUP_SECONDS)
+    monkeypatch.setattr(Market, "options", refuses)
+    assert list(sites_elsewhere(what_if.tenant, what_if.market(), LoopMemory(), here)) == []
