@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+import pytest
+
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.fleet_record import FleetRecord, record_of
@@ -35,6 +37,20 @@ def test_what_has_no_place_is_counted_and_a_settled_fleet_has_no_appraisal() -> 
     assert record_of(plan_of(runs), 1.0).appraisal is None
     greedy = tenant(request(name="greedy", created="2", replicas=9))
     assert record_of(plan_of(runs, greedy), 1.0).unplaced == 9 - 5
+
+
+@pytest.mark.parametrize(("replicas", "charge"), [(1, 0.0), (3, 0.0), (9, 1.8)])
+def test_an_appraisal_has_the_bill_of_what_was_placed_with_the_charge_of_a_mix(replicas: int, charge: float) -> None:
+    """Nine replicas have no room on one GPU type. They may be on two of them for a tenth of the cheaper one's bill."""
+    asks = [tenant(request(name=name, replicas=replicas, objective=Objective.BATCH)) for name in ("a", "b")]
+    record = record_of(plan_of(*asks), 1.0)
+    assert record.appraisal is not None
+    assert record.appraisal.bill == pytest.approx(float(record.bill_after - record.bill_before) + charge)
+    assert record.appraisal.bound is None or 0 < record.appraisal.bound <= record.appraisal.bill + 1e-6
+
+
+def test_of_nothing_nothing_is_recorded() -> None:
+    assert record_of(plan_of(), 0.0) == FleetRecord()
 
 
 def test_replicas_that_found_no_node_count_as_moved_and_new_ones_do_not() -> None:

@@ -66,8 +66,9 @@ def test_what_the_roll_back_takes_away_does_not_move_besides() -> None:
     assert shown(decision) == {L40S: ("Active", 1), L4: ("Active", 2)}
 
 
-def test_an_old_pool_that_fits_is_kept_with_its_choice() -> None:
-    decision = decided(overdue(new(), old(), wanted=request()))
+@pytest.mark.parametrize("generation", [1, 2])
+def test_an_old_pool_that_fits_is_kept_with_its_choice_also_under_another_spec(generation: int) -> None:
+    decision = decided(overdue(new(), old(), generation=generation, wanted=request()))
     assert shown(decision) == {L4: ("Active", 1)}
     assert decision.pools[0].choice is not None
 

@@ -14,6 +14,7 @@ from plimsoll.domain.engines.engine_choice import EngineVersion, MediaUse
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Overrides, Request
+from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.placement.explain import rejection_sentence
@@ -169,3 +170,17 @@ def test_the_quick_answers_agree_with_the_judgement(media: MediaUse) -> None:
     assert (found is not None) is isinstance(outcome, Placed) is media.text_only
     if isinstance(outcome, Placed):
         assert found == outcome.choice
+
+
+@pytest.mark.parametrize("ago", [0, 1])
+def test_a_way_out_is_named_from_the_release_on_that_has_it(ago: int) -> None:
+    engine, model = engine_of(), facts("glm-4.5v")
+    for since, words in (
+        (engine.since[Feature.TEXT_ONLY], "spec.engine.textOnly"),
+        (engine.copies_encoder_since[model.architecture], "encoderParallelism"),
+    ):
+        release = since if not ago else since._replace(minor=since.minor - 1, patch=99)
+        wanted = replace(request(model), engine=replace(ENGINE, version=release))
+        said = sentence(wanted, 8)
+        assert said is not None
+        assert (words in said) is (ago == 0)

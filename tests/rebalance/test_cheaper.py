@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,18 +13,19 @@ from plimsoll.domain.cluster.gpus import Billing
 from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
+from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.requests.serving import GpuConstraints
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place
 from plimsoll.placement.demands.rehoming import Rehoming
-from plimsoll.placement.transition.hypothesis import WhatIf
+from plimsoll.placement.transition.hypothesis import Market, WhatIf
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.law.capacity import capacity_of
 from plimsoll.rebalance.law.price import stakes_of
 from plimsoll.rebalance.places.sites import Site, sites_elsewhere
 from plimsoll.rebalance.signals.traffic import Lengths
-from plimsoll.rebalance.state.decisions import DecisionReason, Keep, Move
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
@@ -332,6 +334,21 @@ def test_a_place_that_needs_an_fp8_cache_must_save_a_tenth_more(price: str, move
         assert [each.has_narrow_cache for each in decided.answer.decision.pools if each.gpu_type == L4] == [True]
 
 
+@pytest.mark.parametrize(
+    ("limit", "price", "is_made"),
+    [("4.00", "2.00", True), ("3.99", "2.00", False), (None, "2.00", True), ("99", None, False), (None, None, True)],
+)
+def test_an_addition_may_reach_the_limit_of_the_bill_and_not_exceed_it(
+    limit: str | None, price: str | None, *, is_made: bool
+) -> None:
+    """A bill that is not known may be any."""
+    one, where = runs(H100), node("h", gpu(H100, price=price), 2, held=1)
+    policy = replace(AUTO, dollars_per_hour=None if limit is None else Decimal(limit))
+    decided = decide(serving(one, replace(BUSY, rate=18.0), policy=policy), on(one, where)).decision
+    assert isinstance(decided, AddReplica) is is_made
+    assert is_made or decided.reason is DecisionReason.DOLLARS_PER_HOUR_SPENT
+
+
 def test_replicas_that_spilled_over_return_when_a_gpu_is_free() -> None:
     spilled = tenant(
         request(replicas=3),
@@ -408,3 +425,14 @@ def test_the_place_where_replicas_are_is_no_other_place_unless_it_is_offered_as_
     found = [each.place for each in sites_elsewhere(what_if.tenant, what_if.market(), LoopMemory(), here, also=also)]
     assert found.count((H100, Split(1))) == len(also)
     assert found.count((L40S, Split(1))) == 1
+
+
+def test_a_request_that_cannot_be_judged_any_more_has_no_other_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object) -> None:
+        raise UnsupportedModel("m", "a law")
+
+    what_if = h100(L40S_NODE)
+    assert what_if.market is not None
+    here = Site((H100, Split(1)), replica_model(), Lengths(1000, 200, 0, 1100), 1.0, 1.0, FIRST_STARTUP_SECONDS)
+    monkeypatch.setattr(Market, "options", refuses)
+    assert list(sites_elsewhere(what_if.tenant, what_if.market(), LoopMemory(), here)) == []

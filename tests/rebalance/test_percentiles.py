@@ -267,6 +267,15 @@ def test_a_ratio_is_learned_within_bounds(ratio: float, kept: float) -> None:
     assert Spread(50).learned(replace(seen, is_least=True), replace(seen, mean=0.0), (1.0, 1.0), 1.0) == Spread(50)
 
 
+def test_before_anything_is_measured_the_usual_shares_are_assumed() -> None:
+    """A measurement moves the ratio by 0.15 of the way, on a logarithmic scale."""
+    measured = Percentile(6.0, mean=1.0)
+    seen = replace(load_of(UNEVEN, percentile=95).traffic, ttft_percentile=measured, token_percentile=measured)
+    found = LoopMemory().with_spread(seen, 95, NOW).spread
+    assert found.first_token == pytest.approx((1 / 0.35) ** 0.85 * 6.0**0.15)
+    assert found.token == pytest.approx((1 / 0.85) ** 0.85 * 6.0**0.15)
+
+
 def test_a_window_teaches_a_ratio_once() -> None:
     seen = load_of(UNEVEN, percentile=95).traffic
     once = LoopMemory().with_spread(seen, 95, NOW)

@@ -67,6 +67,19 @@ def expected_at(before: Sequence[Course], today: Course = morning, now: float = 
     return None if season is None else expected_within(season, now, STARTUP, today(now - MIDNIGHT))
 
 
+@pytest.mark.parametrize(("ago", "counts"), [(0, True), (11, True), (12, False)])
+def test_of_today_the_last_hour_says_how_much_of_the_usual_comes(ago: int, *, counts: bool) -> None:
+    """Nothing came in the step that ended so many steps ago."""
+    begin = 8 * 3600 - (ago + 1) * STEP_SECONDS
+    seen, usual = (
+        season_at([morning] * 3, today)
+        for today in (lambda at: 0.0 if begin <= at < begin + STEP_SECONDS else morning(at), morning)
+    )
+    assert seen is not None
+    assert usual is not None
+    assert (seen.today < usual.today) is counts
+
+
 def test_a_morning_of_all_days_is_expected_before_it_comes() -> None:
     found = expected_at(7 * [morning], now=EIGHT - 300)
     assert found is not None

@@ -56,11 +56,9 @@ class Capacity:
     @property
     def hourly_price(self) -> Decimal | None:
         """US dollars an hour of all these replicas; None if one of their places has no price."""
-        prices = [room.option.hourly_price for room in self.rooms if room.share]
-        if None in prices:
-            return None
-        known = ((room.option.hourly_price or Decimal(0)) * room.share for room in self.rooms)
-        return sum(known, Decimal(0))
+        taken = [(room.option.hourly_price, room.share) for room in self.rooms if room.share]
+        known = [price * share for price, share in taken if price is not None]
+        return sum(known, Decimal(0)) if len(known) == len(taken) else None
 
     @property
     def next_blocked(self) -> Rejection | None:
