@@ -93,6 +93,8 @@ MEANT: dict[str, Callable[[Planned], Any]] = {
     "cpu_offload_gb": lambda planned: 4.0 if planned.resource.spec.engine.cpu_offload == "4Gi" else 0,
     "offload_group_size": lambda planned: _streamed(planned)[0],
     "offload_num_in_group": lambda planned: _streamed(planned)[1],
+    "kv_offloading_size": lambda planned: 8.0 if planned.resource.spec.kv_cache.host_memory == "8Gi" else None,
+    "kv_offloading_backend": lambda _: "native",
     "speculative_config": _speculation,
     # The parser knows no False here: what is not said is left to the engine.
     "enforce_eager": lambda planned: choice_of(planned).settings.enforce_eager,

@@ -40,6 +40,7 @@ VARIANTS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "fp8 cache": ("01-minimal", {"kvCache": {"precision": "fp8"}}),
     "an AWQ checkpoint": ("01-minimal", {"model": {"name": "Qwen/Qwen2.5-7B-Instruct-AWQ"}}),
     "an MXFP4 checkpoint": ("01-minimal", {"model": {"name": "openai/gpt-oss-20b"}}),
+    "finished requests in host memory": ("01-minimal", {"kvCache": {"hostMemory": "8Gi"}}),
     "eager": ("01-minimal", {"engine": {"enforceEager": True}}),
     "a revision": ("01-minimal", {"model": {"revision": "0e9e39f249a16976918f6564b8830bc894c89659"}}),
     "flags of the user's": ("01-minimal", {"engine": {"extraArgs": ["--enable-prefix-caching", "--seed=7"]}}),
