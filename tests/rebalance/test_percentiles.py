@@ -245,7 +245,7 @@ def test_half_of_the_requests_in_time_keep_a_promise_at_p50() -> None:
 def learned(memory: LoopMemory, times: Sequence[float], percentile: int | None, turns: int = 60) -> LoopMemory:
     traffic = load_of(times, percentile=percentile).traffic
     for turn in range(turns):
-        memory = memory.with_spread(traffic, percentile, NOW + 60 * turn)
+        memory = memory.with_spread(replace(traffic, end=NOW + 60 * turn), percentile)
     return memory
 
 
@@ -260,7 +260,7 @@ def test_the_ratio_of_the_percentile_to_the_mean_is_learned_step_by_step() -> No
 def test_nothing_is_learned_of_no_percentile_and_of_another_one_nothing_is_known() -> None:
     known = learned(LoopMemory(), UNEVEN, 95)
     assert learned(LoopMemory(), UNEVEN, None).spread == Spread()
-    assert known.with_spread(load_of(UNEVEN, percentile=99).traffic, 99, NOW).spread == Spread(99)
+    assert known.with_spread(load_of(UNEVEN, percentile=99).traffic, 99).spread == Spread(99)
     assert known.about("another").spread == known.spread
     assert LoopMemory.of(known.learned).spread == known.spread
     assert not known.learned.is_like(LoopMemory().learned)
@@ -268,7 +268,7 @@ def test_nothing_is_learned_of_no_percentile_and_of_another_one_nothing_is_known
 
 def test_a_queue_and_a_time_above_all_bounds_teach_nothing() -> None:
     traffic = load_of(UNEVEN, percentile=95).traffic
-    assert LoopMemory().with_spread(replace(traffic, waiting=9.0), 95, NOW).spread == Spread(95)
+    assert LoopMemory().with_spread(replace(traffic, waiting=9.0), 95).spread == Spread(95)
     assert learned(LoopMemory(), [30.0] * 100, 95).spread == Spread(95)
 
 
