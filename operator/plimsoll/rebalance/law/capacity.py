@@ -151,6 +151,7 @@ def seconds_of_token(replica: ReplicaModel, lengths: Lengths, running: float) ->
     return max(token.total, costs.floor.seconds) * replica.slowness
 
 
+@lru_cache(maxsize=4096)
 def seconds_while_generating(replica: ReplicaModel, lengths: Lengths, generating: float) -> float:
     """Return the mean seconds between two tokens while so many requests generate.
 

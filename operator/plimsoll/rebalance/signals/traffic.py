@@ -381,10 +381,8 @@ def _started(track: Track, start: float, end: float, lengths: Lengths | None) ->
 
 def _lengths(found: Sequence[Track], end: float, recent_seconds: float) -> Lengths | None:
     """Return the lengths over the longest time from which no shorter one differs by more than chance (Lepski, 1991)."""
-    times = sorted({recent_seconds, *LENGTHS_SECONDS})
-    begins = [end - seconds for seconds in times[:-1]]
-    enough = [start for start in begins if _sum(found, tracks.FINISHED, start, end) >= ENOUGH_FINISHED]
-    ranges = [_Range.of(found, start, end) for start in (*enough, end - times[-1])]
+    *shorter, longest = (_Range.of(found, end - seconds, end) for seconds in sorted({recent_seconds, *LENGTHS_SECONDS}))
+    ranges = [*(each for each in shorter if each.answers.number >= ENOUGH_FINISHED), longest]
     start = min(each.start for index, each in enumerate(ranges) if not any(map(each.differs, ranges[:index])))
     return _lengths_since(found, start, end)
 
