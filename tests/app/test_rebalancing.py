@@ -712,7 +712,7 @@ def test_after_a_larger_limit_the_most_work_of_a_replica_is_known_no_more(
     running = Running(model=replica_model(max_sequences=8), most_sequences=64, pool="a")
     full = Serves(rate=8.0, running=8, waiting=6)
     reading = Reading({"a-0": pod_signals("a-0", full, moments(end=NOW))})
-    standing = Standing(1, 1, ChangeHistory())
+    standing = Standing(1, 1, ChangeHistory(), memory=LoopMemory("a", queued_since=NOW - 60))
     turn = take_turn(spec_of(), standing, running, pods_of(1), reading, what_if, now=NOW)
     assert (type(turn.decision), turn.acted) == (change, True)
     assert (turn.standing.memory.most_work is not None) == known

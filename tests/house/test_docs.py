@@ -545,8 +545,8 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
             f"(and {({60.0: 'a minute'})[LEAST_STUCK_SECONDS]} at least) is no supply"
         ),
         lambda: (
-            f"over {either((round(each / 60) for each in traffic.LENGTHS_SECONDS), 'or')} minutes: the shortest time "
-            f"with {traffic.ENOUGH_FINISHED} answers"
+            f"or {either((round(each / 60) for each in traffic.LENGTHS_SECONDS), 'or')} minutes: the longest time from "
+            f"which no shorter one with {traffic.ENOUGH_FINISHED} answers differs"
         ),
         lambda: f"the longest start-up seen is {forecast.LEAST_STARTUP_SECONDS:.0f} s or more",
         lambda: (

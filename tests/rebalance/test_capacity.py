@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.engines.engine_choice import StepLimits
-from plimsoll.rebalance.law.capacity import ConcurrencyLimit, ReplicaModel, capacity_of, times_of
+from plimsoll.rebalance.law.capacity import (
+    ConcurrencyLimit,
+    ReplicaModel,
+    capacity_of,
+    seconds_while_generating,
+    times_of,
+)
 from plimsoll.rebalance.law.promise import is_strained, keeps_promises, unreachable
 from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import Serves, replica_model, traffic
@@ -204,3 +210,12 @@ def test_a_missed_time_is_out_of_reach_if_one_request_alone_takes_longer(name: s
     assert found(seconds) is None
     assert found(math.nextafter(seconds, 0)) == name
     assert found(9.0) is None, "it is not missed"
+
+
+@pytest.mark.parametrize("running", [2.0, 4.0])
+@pytest.mark.parametrize("of", [lengths(6000, 100), lengths(600, 400)], ids=["documents", "chats"])
+def test_next_to_requests_that_generate_run_those_whose_prompt_is_computed(of: Lengths, running: float) -> None:
+    times = times_of(MODEL, of, running)
+    answer = (of.output - 1) * times.token
+    generating = running * answer / (times.first_token + answer)
+    assert seconds_while_generating(MODEL, of, generating) == pytest.approx(times.token, rel=0.02)

@@ -17,7 +17,7 @@ from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
-from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, replica_model
+from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, replica_model, summary
 from tests.support.live_situations import BUSY, EASY, IDLE, enough_for, loads_of, situation
 
 SHUT = RebalancePolicy(min_replicas=2, max_replicas=2, changes_per_hour=0, reversals_per_hour=0)
@@ -144,6 +144,10 @@ def test_a_queue_without_a_known_speed_is_named() -> None:
     assert kind_and_reason(queued, queued, model=None) == (DiagnosisKind.QUEUE_BOUND, DecisionReason.SUSTAINED_QUEUE)
     for young in (NOW - 5, None):
         assert found(queued, queued, model=None, settled_since=young).kind is not DiagnosisKind.QUEUE_BOUND
+    slowly = summary(*(pod(f"p{index}", queued, moments(every=60)) for index in range(2)))
+    for seconds, is_queue in ((170, False), (190, True)):
+        at = found(queued, queued, load=slowly, model=None, settled_since=NOW - seconds)
+        assert (at.kind is DiagnosisKind.QUEUE_BOUND) == is_queue, "three scrapes a minute apart"
     starting = {"model": None, "replicas": 3, "policy": replace(SHUT, max_replicas=3)}
     assert found(queued, queued, **starting).kind is not DiagnosisKind.QUEUE_BOUND
     assert found(queued, queued, **starting, new_replicas=1).kind is not DiagnosisKind.NOTHING_TO_CHANGE
@@ -170,7 +174,7 @@ def test_replicas_that_start_are_supply() -> None:
 
 def test_a_stuck_replica_is_no_supply() -> None:
     policy, memory = RebalancePolicy(max_replicas=20), LoopMemory(startup_seconds=100.0)
-    busy = replace(BUSY, rate=38.0)
+    busy = replace(BUSY, rate=42.0)
     wanted = found(busy, busy).replicas
     late, usual = NOW - memory.stuck_after_seconds - 1, NOW - memory.stuck_after_seconds + 1
     where = {"replicas": wanted, "policy": policy, "memory": memory}

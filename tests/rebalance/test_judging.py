@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 
 from plimsoll.rebalance.diagnosis.judging import Judged, judged
-from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.law.wishes import Need, Wish
 from plimsoll.rebalance.signals.forecast import Point, Season, step_of
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState
-from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Look, LoopMemory
-from tests.support.engine_loads import NOW, replica_model
-from tests.support.live_situations import BUSY, EASY, IDLE, loads_of, situation
+from tests.support.engine_loads import NOW, alone, replica_model
+from tests.support.live_situations import EASY, IDLE, loads_of, situation
 
 SETTLED_SECONDS = 45.0
 
@@ -113,12 +111,10 @@ def test_the_longest_start_is_learned() -> None:
 
 def test_slow_engines_need_more_replicas() -> None:
     """Tokens take twice as long as the model says; what is learned of it changes the wish."""
-    slow = replace(BUSY, rate=16.0, running=200, kv_usage=0.5)
-    expected = times_of(replica_model(), Lengths(1000, 200, 0, 1100), 200).token
     memory, wishes = LoopMemory(), []
     for turn in range(60):
         now = NOW + 30.0 * turn
-        look = judged(situation(*3 * (replace(slow, token_seconds=2 * expected),), memory=memory, now=now))
+        look = judged(situation(*3 * (alone(8.0, 2.0),), memory=memory, now=now))
         memory = look.memory
         wishes.append(wish_in(look).replicas)
     assert memory.slowness == pytest.approx(2.0, rel=0.1)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.law.capacity import times_of
-from plimsoll.rebalance.signals.traffic import Lengths
+from plimsoll.rebalance.signals.traffic import Rate
 from plimsoll.rebalance.state.memory import Learned, Look, LoopMemory
-from tests.support.engine_loads import NOW, Serves, replica_model, traffic
+from tests.support.engine_loads import NOW, Serves, alone, replica_model, traffic
 from tests.support.tables import every_case
 
 LONGEST_GAP_SECONDS = 90.0
@@ -20,15 +23,14 @@ MOST_WRONG = 3.0
 MODEL = replica_model()
 RATE = 2.5
 LOAD = Serves(rate=4.0, running=20, kv_usage=0.05)
-EXPECTED = times_of(MODEL, Lengths(1000, 200, 0, 1100), 20).token
 
 
-def taught(ratio: float, looks: int = 60, start: LoopMemory | None = None, load: Serves = LOAD) -> list[float]:
+def taught(ratio: float, looks: int = 60, start: LoopMemory | None = None, **odd: Any) -> list[float]:
     """The slowness after each look at engines whose tokens take so many times as long as the model says."""
     memory, found = start or LoopMemory(), []
-    seen = traffic(replace(load, token_seconds=ratio * EXPECTED))
+    seen = traffic(replace(alone(4.0, ratio), **odd))
     for index in range(looks):
-        memory = memory.with_speed(seen, MODEL, NOW + 30.0 * index)
+        memory = memory.with_speed(replace(seen, end=NOW + 30.0 * index), MODEL)
         found.append(memory.slowness)
     return found
 
@@ -52,12 +54,10 @@ def test_what_was_learned_is_unlearned_when_it_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "load",
-    [replace(LOAD, waiting=1), replace(LOAD, running=0), replace(LOAD, rate=0.0)],
-    ids=["queue", "nothing runs", "nothing came"],
+    "odd", [{"waiting": 1.0}, {"running": 0.0}, {"rate": 0.0}], ids=["queue", "nothing runs", "nothing came"]
 )
-def test_a_load_that_the_model_does_not_mean_teaches_nothing(load: Serves) -> None:
-    assert taught(2.0, load=load)[-1] == 1.0
+def test_a_load_that_the_model_does_not_mean_teaches_nothing(odd: dict[str, Any]) -> None:
+    assert taught(2.0, **odd)[-1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -65,19 +65,26 @@ def test_a_load_that_the_model_does_not_mean_teaches_nothing(load: Serves) -> No
     [(1.0, 1.24, True), (1.0, 1.26, False), (1.0, 0.76, True), (1.0, 0.74, False), (2.0, 2.4, True)],
 )
 def test_a_speed_agrees_with_what_was_learned_within_a_quarter(known: float, measured: float, *, agrees: bool) -> None:
-    seen = traffic(replace(LOAD, token_seconds=measured * EXPECTED))
-    memory = LoopMemory(slowness=known).with_speed(seen, MODEL, NOW)
+    memory = LoopMemory(slowness=known).with_speed(traffic(alone(4.0, measured)), MODEL)
     assert memory.speed_agreed is agrees
-    far = traffic(replace(LOAD, token_seconds=9 * EXPECTED))
-    assert memory.with_speed(far, MODEL, NOW + 900).speed_agreed is agrees, "once is enough"
+    far = replace(traffic(alone(4.0, 9.0)), end=NOW + 900)
+    assert memory.with_speed(far, MODEL).speed_agreed is agrees, "once is enough"
 
 
-def test_a_window_teaches_once() -> None:
-    seen = traffic(replace(LOAD, token_seconds=2 * EXPECTED))
-    once = LoopMemory().with_speed(seen, MODEL, NOW)
+def test_how_many_run_at_the_last_scrape_teaches_nothing() -> None:
+    assert taught(1.3, running=1.0) == taught(1.3, running=90.0)
+
+
+@pytest.mark.parametrize("seconds", [15.0, 30.0, 100.0])
+def test_samples_teach_once_and_those_of_a_longer_time_more(seconds: float) -> None:
+    seen = replace(traffic(alone(4.0, 2.0)), recent=Rate(4.0, seconds))
+    once = LoopMemory().with_speed(seen, MODEL)
     assert once.slowness > 1
-    assert once.with_speed(seen, MODEL, NOW + seen.recent.seconds - 1) == once
-    assert once.with_speed(seen, MODEL, NOW + seen.recent.seconds).slowness > once.slowness
+    assert once.with_speed(replace(seen, end=NOW + seconds - 1), MODEL) == once
+    later = LoopMemory()
+    for index in range(round(300 / seconds)):
+        later = later.with_speed(replace(seen, end=NOW + seconds * index), MODEL)
+    assert math.log(later.slowness) == pytest.approx(0.8 * math.log(2), rel=0.05), "80 % within five minutes"
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -114,12 +121,27 @@ def test_what_a_replica_does_at_most_is_measured_under_a_queue_and_raised_withou
     load = replace(traffic(LOAD), waiting=5.0, pods=1)
     assert load.lengths is not None
     work = load.served * load.lengths.work
-    assert LoopMemory().with_work(load, is_saturated=True).most_work == pytest.approx(work)
-    assert LoopMemory().with_work(load, is_saturated=False).most_work is None
-    assert LoopMemory().with_work(replace(load, served=0.0), is_saturated=True).most_work is None
+    queued = LoopMemory(queued_since=load.end - load.recent.seconds)
+    assert queued.with_work(load, is_saturated=True).most_work == pytest.approx(work)
+    assert queued.with_work(load, is_saturated=False).most_work is None
+    assert queued.with_work(replace(load, served=0.0), is_saturated=True).most_work is None
     for waiting, most in ((0.9, work), (1.0, work / 2)):
         known = LoopMemory(most_work=work / 2).with_work(replace(load, waiting=waiting), is_saturated=False)
         assert known.most_work == pytest.approx(most)
+
+
+@given(st.lists(st.tuples(st.floats(1.0, 200.0), st.booleans()), max_size=30))
+def test_only_a_time_with_a_queue_all_along_shows_what_a_replica_does_at_most(turns: list[tuple[float, bool]]) -> None:
+    load = traffic(LOAD)
+    memory, at, since = LoopMemory(), NOW, None
+    for seconds, is_long in turns:
+        before, at = at, at + seconds
+        is_new = since is None or seconds > LONGEST_GAP_SECONDS
+        since = (at if is_new else since) if is_long else None
+        told = memory.with_work(replace(load, end=at, waiting=9.0 if is_long else 1.0), is_saturated=is_long)
+        teaches = since is not None and at - since >= load.recent.seconds
+        assert (told.most_work != memory.most_work) == (teaches and memory.most_work is None), before
+        memory = told.with_look(1, 600.0, at, RATE)
 
 
 def test_arrivals_are_kept_once_for_each_window_and_not_for_ever() -> None:

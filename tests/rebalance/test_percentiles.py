@@ -247,7 +247,7 @@ def test_half_of_the_requests_in_time_keep_a_promise_at_p50() -> None:
 def learned(memory: LoopMemory, times: Sequence[float], percentile: int | None, turns: int = 60) -> LoopMemory:
     traffic = load_of(times, percentile=percentile).traffic
     for turn in range(turns):
-        memory = memory.with_spread(traffic, percentile, NOW + 60 * turn)
+        memory = memory.with_spread(replace(traffic, end=NOW + 60 * turn), percentile)
     return memory
 
 
@@ -271,22 +271,22 @@ def test_before_anything_is_measured_the_usual_shares_are_assumed() -> None:
     """A measurement moves the ratio by 0.15 of the way, on a logarithmic scale."""
     measured = Percentile(6.0, mean=1.0)
     seen = replace(load_of(UNEVEN, percentile=95).traffic, ttft_percentile=measured, token_percentile=measured)
-    found = LoopMemory().with_spread(seen, 95, NOW).spread
+    found = LoopMemory().with_spread(seen, 95).spread
     assert found.first_token == pytest.approx((1 / 0.35) ** 0.85 * 6.0**0.15)
     assert found.token == pytest.approx((1 / 0.85) ** 0.85 * 6.0**0.15)
 
 
 def test_a_window_teaches_a_ratio_once() -> None:
     seen = load_of(UNEVEN, percentile=95).traffic
-    once = LoopMemory().with_spread(seen, 95, NOW)
-    assert once.with_spread(seen, 95, NOW + seen.recent.seconds - 1) == once
-    assert once.with_spread(seen, 95, NOW + seen.recent.seconds).spread != once.spread
+    once, seconds = LoopMemory().with_spread(seen, 95), seen.recent.seconds
+    assert once.with_spread(replace(seen, end=seen.end + seconds - 1), 95) == once
+    assert once.with_spread(replace(seen, end=seen.end + seconds), 95).spread != once.spread
 
 
 def test_nothing_is_learned_of_no_percentile_and_of_another_one_nothing_is_known() -> None:
     known = learned(LoopMemory(), UNEVEN, 95)
     assert learned(LoopMemory(), UNEVEN, None).spread == Spread()
-    assert known.with_spread(load_of(UNEVEN, percentile=99).traffic, 99, NOW).spread == Spread(99)
+    assert known.with_spread(load_of(UNEVEN, percentile=99).traffic, 99).spread == Spread(99)
     assert known.about("another").spread == known.spread
     assert LoopMemory.of(known.learned).spread == known.spread
     assert not known.learned.is_like(LoopMemory().learned)
@@ -294,7 +294,7 @@ def test_nothing_is_learned_of_no_percentile_and_of_another_one_nothing_is_known
 
 def test_a_queue_and_a_time_above_all_bounds_teach_nothing() -> None:
     traffic = load_of(UNEVEN, percentile=95).traffic
-    assert LoopMemory().with_spread(replace(traffic, waiting=9.0), 95, NOW).spread == Spread(95)
+    assert LoopMemory().with_spread(replace(traffic, waiting=9.0), 95).spread == Spread(95)
     assert learned(LoopMemory(), [30.0] * 100, 95).spread == Spread(95)
 
 

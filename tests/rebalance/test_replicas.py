@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from statistics import fmean
 from typing import Any
 
@@ -16,9 +15,9 @@ from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind, diagnose
 from plimsoll.rebalance.diagnosis.judging import Judged, judged
 from plimsoll.rebalance.diagnosis.replicas import alike_of, is_certain, with_suspects
-from plimsoll.rebalance.law.capacity import seconds_of_token, times_of
+from plimsoll.rebalance.law.capacity import seconds_while_generating
 from plimsoll.rebalance.signals.metrics import GpuActivity
-from plimsoll.rebalance.signals.traffic import Lengths, Rate, Sum
+from plimsoll.rebalance.signals.traffic import Rate, Sum
 from plimsoll.rebalance.state.decisions import (
     AddReplica,
     DecisionReason,
@@ -34,7 +33,7 @@ from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
 from plimsoll.rebalance.state.situation import Serving, Situation
 from plimsoll.rebalance.why import sentence
-from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, replica_model, summary
+from tests.support.engine_loads import LENGTHS, LONG_AGO, NOW, Serves, alone, moments, pod, replica_model, summary
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, CAPACITY, enough_for, situation
 from tests.support.tables import every_case
@@ -46,42 +45,24 @@ PROVEN_SECONDS = 60.0
 
 ROUTERS = ("random", "least requests", "sticky")
 
-_LENGTHS = Lengths(prompt=1000.0, output=200.0, cached=0.0, in_cache=1100.0)
-
-
-@cache
-def _alone(rate: float, ratio: float = 1.0) -> Serves:
-    """The steady load of a replica that is ``ratio`` times slower and gets so many requests a second.
-
-    More run at the same time in a slower one (Little's law), and what it cannot serve waits.
-    """
-    model = replica_model()
-    running, seconds = 1.0, 0.0
-    for _ in range(40):
-        times = times_of(model, _LENGTHS, running)
-        seconds = ratio * (times.first_token + 199 * times.token)
-        running = min(200.0, 0.5 * running + 0.5 * max(1.0, rate * seconds))
-    token = ratio * times_of(model, _LENGTHS, running).token
-    served = min(rate, running / seconds)
-    kv_usage = min(0.99, running * _LENGTHS.in_cache / KV_TOKENS)
-    return Serves(served, token_seconds=token, running=running, kv_usage=kv_usage, waiting=60.0 * (rate - served))
-
 
 def _shared(total: float, replicas: int, router: str, ratio: float) -> tuple[Serves, ...]:
     """The loads of replicas of which the first is slower, or gets half of all requests if the router is sticky."""
     if router == "sticky":
-        rest = [_alone(0.5 * total / (replicas - 1))] * (replicas - 1)
-        return (_alone(0.5 * total), *rest)
+        rest = [alone(0.5 * total / (replicas - 1))] * (replicas - 1)
+        return (alone(0.5 * total), *rest)
     speeds = [1 / ratio if router == "least requests" else 1.0, *([1.0] * (replicas - 1))]
     rates = [total * each / sum(speeds) for each in speeds]
-    return tuple(_alone(rate, ratio if index == 0 else 1.0) for index, rate in enumerate(rates))
+    return tuple(alone(rate, ratio if index == 0 else 1.0) for index, rate in enumerate(rates))
 
 
 def _later(where: Situation, seconds: float, every: float = 15.0, history: ChangeHistory | None = None) -> Judged:
     """Look at the same load again and again for so many seconds, and return the last look."""
     memory, look = where.memory, None
     for index in range(int(seconds // every) + 1):
-        past = replace(where, memory=memory, now=NOW - seconds + every * index, history=history or where.history)
+        at = NOW - seconds + every * index
+        load = replace(where.load, traffic=where.load.traffic and replace(where.load.traffic, end=at))
+        past = replace(where, memory=memory, now=at, load=load, history=history or where.history)
         look = judged(past)
         memory = look.memory
     assert look is not None
@@ -130,15 +111,16 @@ def test_the_bound_from_which_a_replica_is_slow(
     siblings: int, first: tuple[float, ...], how: str, *, is_slow: bool
 ) -> None:
     """It is lower next to several siblings with a load alike, and for one that was slow before."""
-    where = situation(*[_alone(1.0)] * (1 + siblings))
+    where = situation(*[alone(1.0)] * (1 + siblings))
     seen = where.load.traffic
     assert seen is not None
     assert seen.lengths is not None
-    usual = seconds_of_token(replica_model(), seen.lengths, 8.0)
+    usual = seconds_while_generating(replica_model(), seen.lengths, 8.0)
     loads = [
         replace(
             each,
             running=8.0,
+            generating=8.0,
             token_seconds=Sum(tokens * ratio * usual, tokens),
             arrivals=Rate(rate, 60.0),
             preempted=Sum(preempted, tokens),
@@ -187,13 +169,13 @@ def test_next_to_one_odd_replica_at_most_one_more_is_wanted(
 @every_case(
     ("loads", "memory"),
     [
-        ((_alone(8.0),) * 4, LoopMemory("p")),
-        ((_alone(8.0, 2.5),) * 4, LoopMemory("p")),
-        ((_alone(8.0), _alone(14.0), _alone(8.0), _alone(2.0)), LoopMemory("p")),
-        ((_alone(8.0, 1.4), *(_alone(8.0),) * 3), LoopMemory("p")),
-        ((_alone(8.0, 1.8), _alone(8.0)), LoopMemory("p")),
-        ((_alone(8.0, 2.5),), LoopMemory("p")),
-        ((replace(_alone(0.01, 9.0), running=1.0), *(_alone(8.0),) * 3), LoopMemory("p")),
+        ((alone(8.0),) * 4, LoopMemory("p")),
+        ((alone(8.0, 2.5),) * 4, LoopMemory("p")),
+        ((alone(8.0), alone(14.0), alone(8.0), alone(2.0)), LoopMemory("p")),
+        ((alone(8.0, 1.4), *(alone(8.0),) * 3), LoopMemory("p")),
+        ((alone(8.0, 1.8), alone(8.0)), LoopMemory("p")),
+        ((alone(8.0, 2.5),), LoopMemory("p")),
+        ((replace(alone(0.01, 9.0), running=1.0), *(alone(8.0),) * 3), LoopMemory("p")),
     ],
     ids=[
         "all alike",
@@ -214,11 +196,11 @@ def test_what_chance_load_or_the_model_explain_is_no_slow_replica(
 @every_case(
     "loads",
     [
-        (_alone(8.0, 2.5), _alone(8.0), _alone(8.0)),
-        (_alone(8.0, 1.7), _alone(8.0), _alone(8.0)),
-        (_alone(8.0, 2.5), _alone(8.0)),
-        (_alone(2.0, 10.0), _alone(8.0), _alone(8.0), _alone(8.0)),
-        (_alone(8.0, 2.5),),
+        (alone(8.0, 2.5), alone(8.0), alone(8.0)),
+        (alone(8.0, 1.7), alone(8.0), alone(8.0)),
+        (alone(8.0, 2.5), alone(8.0)),
+        (alone(2.0, 10.0), alone(8.0), alone(8.0), alone(8.0)),
+        (alone(8.0, 2.5),),
     ],
     ids=["2.5 times", "1.7 times at the same load", "one sibling", "10 times, and spared", "alone, and seen faster"],
 )
@@ -234,19 +216,19 @@ def test_a_slow_one_is_found_at_once_and_acted_on_only_when_it_lasts(loads: tupl
 
 def test_a_suspect_of_which_nothing_is_measured_stays_one_and_one_that_is_fast_again_or_gone_does_not() -> None:
     before = LoopMemory("p", suspects=(Suspect("p0", DecisionReason.REPLICA_SLOW, NOW - 500.0, 9.0),))
-    still, fast, other = Serves(rate=0.0, running=0.0), _alone(8.0), _alone(8.0)
+    still, fast, other = Serves(rate=0.0, running=0.0), alone(8.0), alone(8.0)
     assert judged(situation(still, other, other, memory=before)).memory.suspects == before.suspects
     assert judged(situation(fast, other, other, memory=before)).memory.suspects == ()
     gone = situation(load=summary(pod("p1", other), pod("p2", other)), replicas=2, ready=2, memory=before)
     assert judged(gone).memory.suspects == ()
     set_back = replace(before, suspects=(replace(before.suspects[0], since=NOW + 9e6),))
-    assert judged(situation(_alone(8.0, 9.0), other, other, memory=set_back)).memory.suspects[0].since == NOW
+    assert judged(situation(alone(8.0, 9.0), other, other, memory=set_back)).memory.suspects[0].since == NOW
 
 
 def _silent(replicas: int, seconds: float, **changes: Any) -> Situation:
     """Return a situation in which the first of some idle replicas reports nothing, for so long already."""
     names = [f"p{index}" for index in range(replicas)]
-    known = [pod(name, _alone(1.0), moments()) for name in names[1:]]
+    known = [pod(name, alone(1.0), moments()) for name in names[1:]]
     looks = enough_for(2, 3 * AUTO.cooldown_seconds)
     suspects = (Suspect("p0", DecisionReason.REPLICA_SILENT, NOW - seconds),)
     usual: dict[str, Any] = {"memory": replace(looks, suspects=suspects), "replicas": replicas, "ready": replicas}
@@ -339,8 +321,8 @@ def test_while_one_is_replaced_the_diagnosis_stays_and_the_load_is_followed() ->
 
 
 def _sticky(missed: float = 0.0, others: int = 3) -> tuple[Serves, ...]:
-    hot = replace(_alone(15.0), waiting=40.0, first_token_seconds=20.0 if missed else 0.2)
-    return (hot, *(_alone(9.0),) * others)
+    hot = replace(alone(15.0), waiting=40.0, first_token_seconds=20.0 if missed else 0.2)
+    return (hot, *(alone(9.0),) * others)
 
 
 def test_of_a_sticky_router_it_is_said_which_replica_gets_how_much_and_the_total_decides() -> None:
@@ -362,7 +344,7 @@ def test_a_missed_promise_next_to_a_sticky_router_gets_one_replica_which_stays_o
     calm = tuple(replace(each, waiting=0.0) for each in _sticky())
     long: dict[str, Any] = {"history": tried, "memory": enough_for(2, 3 * AUTO.cooldown_seconds)}
     assert not isinstance(_made(situation(*calm, **long)).decision, RemoveReplica), "it helps"
-    alike = (_alone(4.0),) * 4
+    alike = (alone(4.0),) * 4
     assert isinstance(_made(situation(*alike, **long)).decision, RemoveReplica), "nothing needs it any more"
 
 
@@ -390,19 +372,19 @@ def test_a_favoured_replica_counts_with_the_queue_and_the_preemptions_of_the_oth
 def test_a_suspect_is_certain_after_its_time_and_two_scrapes(reason: DecisionReason, period: float | None) -> None:
     usual = SLOW_SECONDS if reason is DecisionReason.REPLICA_SLOW else SILENT_SECONDS
     needed = 800.0 if period == 400.0 else usual
-    where = situation(_alone(1.0))
+    where = situation(alone(1.0))
     where = replace(where, load=replace(where.load, period_seconds=period))
     assert is_certain(Suspect("p0", reason, NOW - needed), where)
     assert not is_certain(Suspect("p0", reason, NOW - needed + 1), where)
 
 
 def test_a_queue_teaches_what_a_replica_does_at_most_only_where_no_other_does_more() -> None:
-    just_slow = replace(_alone(8.0), rate=2.0, waiting=40.0)
-    assert judged(situation(just_slow, _alone(8.0), _alone(8.0))).memory.most_work is None
-    hot = judged(situation(*_sticky()))
+    just_slow = replace(alone(8.0), rate=2.0, waiting=40.0)
+    assert _later(situation(just_slow, alone(8.0), alone(8.0)), 60).memory.most_work is None
+    hot = _later(situation(*_sticky()), 60)
     assert hot.alike is not None
     assert [each.pod for each in hot.alike.favoured] == ["p0"]
-    assert hot.memory.most_work == pytest.approx(15.0 * _LENGTHS.work, rel=0.05), "that of the favoured one"
+    assert hot.memory.most_work == pytest.approx(15.0 * LENGTHS.work, rel=0.05), "that of the favoured one"
 
 
 _SERVES = Progress(

@@ -126,7 +126,7 @@ def test_a_smaller_step_says_what_a_token_takes_now_without_prompts_and_then() -
 
 
 def test_a_larger_step_says_how_much_of_the_time_per_token_prompts_take() -> None:
-    assert taken(H100, PROMPTS).number("prompt_percent") == 98
+    assert taken(H100, PROMPTS).number("prompt_percent") == 99
 
 
 @pytest.mark.parametrize(("kind", "load"), [(L40S, DOCUMENTS), (H100, PROMPTS)])

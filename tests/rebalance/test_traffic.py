@@ -17,7 +17,6 @@ from tests.support.tables import every_case
 
 ENOUGH_FINISHED = 60
 FEW_FINISHED = 20
-LENGTHS_SECONDS = (120.0, 300.0, 600.0)
 
 STEADY = Serves(rate=2.0)
 IDLE = replace(STEADY, running=0.0)
@@ -293,24 +292,33 @@ def test_requests_hold_what_is_measured_where_it_is_more_than_expected() -> None
     assert little.in_cache == pytest.approx(1100)
 
 
-def test_a_new_kind_of_use_is_soon_noticed() -> None:
-    """Enough requests ended in the shortest time, so older ones do not count."""
-    change = NOW - LENGTHS_SECONDS[0]
-    old, new = Serves(rate=4.0, prompt=500), Serves(rate=4.0, prompt=3000)
+@pytest.mark.parametrize(
+    ("rate", "ago", "prompt", "expected"),
+    [
+        (4.0, 120.0, 3000, 3000),
+        (4.0, 30.0, 3000, 3000),
+        (4.0, 30.0, 100, 100),
+        (4.0, 120.0, 560, 512),
+        (4.0, 30.0, 600, 505),
+        (1.9, 30.0, 3000, 1125),
+    ],
+    ids=["two minutes", "the last scrapes", "shorter ones", "by chance", "by chance of few", "fewer than counted"],
+)
+def test_a_new_kind_of_use_is_soon_noticed_and_chance_is_none(
+    rate: float, ago: float, prompt: float, expected: float
+) -> None:
+    """The mean is over the longest time from which no shorter one differs by more than chance."""
+    change = NOW - ago
+    old, new = Serves(rate=rate, prompt=500), Serves(rate=rate, prompt=prompt)
     samples = []
     for at in moments():
-        first, since = old.sample(min(at, change)), max(0.0, at - change)
-        more = 4.0 * since
-        samples.append(
-            replace(
-                new.sample(at, more),
-                **{name: getattr(first, name) + getattr(new.sample(at, more), name) for name in COUNTERS},
-            )
-        )
-    assert 4.0 * LENGTHS_SECONDS[0] >= ENOUGH_FINISHED
+        first, more = old.sample(min(at, change)), rate * max(0.0, at - change)
+        later = new.sample(at, more)
+        samples.append(replace(later, **{name: getattr(first, name) + getattr(later, name) for name in COUNTERS}))
+    assert (rate * ago >= ENOUGH_FINISHED) == (rate > 2)
     lengths = seen(PodSignals("a", tuple(samples))).lengths
     assert lengths is not None
-    assert lengths.prompt == pytest.approx(3000)
+    assert lengths.prompt == pytest.approx(expected)
 
 
 def test_few_finished_requests_are_looked_for_in_a_longer_time() -> None:

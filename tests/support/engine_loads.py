@@ -9,17 +9,18 @@ from functools import cache
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.performance.slo import INTERACTIVE
-from plimsoll.rebalance.law.capacity import ReplicaModel, model_of
+from plimsoll.rebalance.law.capacity import ReplicaModel, model_of, times_of
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.signals.tracks import Track
-from plimsoll.rebalance.signals.traffic import Traffic
+from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 from tests.support.planning import H100, gpu, request
 
 NOW = 1_700_000_000.0
 LONG_AGO = NOW - 7200
 KV_TOKENS = 400_000
 PERIOD = 15
+LENGTHS = Lengths(prompt=1000.0, output=200.0, cached=0.0, in_cache=1100.0)
 
 
 @dataclass(frozen=True)
@@ -127,3 +128,21 @@ def replica_model(kv_tokens: int = KV_TOKENS, max_sequences: int = 256) -> Repli
     found = model_of(request(slo=INTERACTIVE), gpu(H100), Split(1), kv_tokens)
     assert found is not None
     return found.limited(StepLimits(sequences=max_sequences))
+
+
+@cache
+def alone(rate: float, ratio: float = 1.0) -> Serves:
+    """The steady load of a replica that is ``ratio`` times slower and gets so many requests a second.
+
+    More run at the same time in a slower one (Little's law), and what it cannot serve waits.
+    """
+    model = replica_model()
+    running, seconds = 1.0, 0.0
+    for _ in range(40):
+        times = times_of(model, LENGTHS, running)
+        seconds = ratio * (times.first_token + 199 * times.token)
+        running = min(200.0, 0.5 * running + 0.5 * max(1.0, rate * seconds))
+    token = ratio * times_of(model, LENGTHS, running).token
+    served = min(rate, running / seconds)
+    kv_usage = min(0.99, running * LENGTHS.in_cache / KV_TOKENS)
+    return Serves(served, token_seconds=token, running=running, kv_usage=kv_usage, waiting=60.0 * (rate - served))

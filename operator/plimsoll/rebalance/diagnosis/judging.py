@@ -26,7 +26,9 @@ from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.situation import Situation
 
 SETTLED_SECONDS = 45.0
-"""How long every replica must have served before a long queue alone asks for more: three scrapes of 15 s."""
+SETTLED_SCRAPES = 3
+"""How long every replica must have served before a long queue alone asks for more, or teaches anything: three scrapes,
+which usually are 15 s apart."""
 
 TREND_SECONDS = 600.0
 """A trend is looked for in the last ten minutes, or in two start-ups if these are longer."""
@@ -93,8 +95,8 @@ def _with_lessons(memory: LoopMemory, situation: Situation, alike: Alike) -> Loo
     if not alike.teaches:
         return memory.with_answers(traffic).with_arrivals(traffic, keep, situation.now)
     if model is not None:
-        memory = memory.with_spread(traffic, model.slo.percentile, situation.now)
-        memory = memory.with_speed(teaching, model, situation.now)
+        memory = memory.with_spread(traffic, model.slo.percentile)
+        memory = memory.with_speed(teaching, model)
     busy = [each for each in (*teaching.loads, *alike.favoured) if each.waiting >= LONG_QUEUE]
     waiting = teaching.waiting + sum(each.waiting for each in alike.favoured)
     is_odd = bool(busy) and fmean(each.served for each in busy) < fmean(each.served for each in teaching.loads)
@@ -174,4 +176,5 @@ def _is_settled(situation: Situation) -> bool:
     since = placement.settled_since
     if since is None or placement.updating or not all_ready:
         return False
-    return situation.now - max(since, retuned or since) > SETTLED_SECONDS
+    scrapes = SETTLED_SCRAPES * (situation.load.period_seconds or 0.0)
+    return situation.now - max(since, retuned or since) > max(SETTLED_SECONDS, scrapes)

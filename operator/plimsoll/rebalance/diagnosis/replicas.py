@@ -13,7 +13,7 @@ from statistics import fmean, median
 
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import to_milliseconds, to_percent
-from plimsoll.rebalance.law.capacity import ReplicaModel, seconds_of_token
+from plimsoll.rebalance.law.capacity import ReplicaModel, seconds_while_generating
 from plimsoll.rebalance.law.wishes import LONG_QUEUE
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
@@ -223,7 +223,7 @@ class _Speed:
         mean = load.token_seconds.mean
         if mean is None or traffic.lengths is None or not _is_measured(load):
             return None
-        return _Speed(load, mean, mean / seconds_of_token(model, traffic.lengths, load.running))
+        return _Speed(load, mean, mean / seconds_while_generating(model, traffic.lengths, load.generating))
 
     def bound(self, others: Sequence[_Speed]) -> float:
         """Return the factor from which it is slow."""

@@ -151,6 +151,17 @@ def seconds_of_token(replica: ReplicaModel, lengths: Lengths, running: float) ->
     return max(token.total, costs.floor.seconds) * replica.slowness
 
 
+@lru_cache(maxsize=4096)
+def seconds_while_generating(replica: ReplicaModel, lengths: Lengths, generating: float) -> float:
+    """Return the mean seconds between two tokens while so many requests generate.
+
+    Those whose prompt is computed run next to them: as many as the time to the first token is of that of the others.
+    """
+    times = times_of(replica, lengths, generating)
+    first = times.first_token / (max(1.0, lengths.output - 1) * times.token)
+    return seconds_of_token(replica, lengths, max(1.0, generating) * (1 + first))
+
+
 def decode_seconds(replica: ReplicaModel, lengths: Lengths, running: float) -> float:
     """Return the time of a step in which so many requests generate a token each, and no prompt rides along."""
     return decode_step(replica.costs, _load(lengths, running)).total * replica.slowness

@@ -15,8 +15,8 @@ from plimsoll.rebalance.signals.percentiles import FIRST_TOKEN, TOKEN, Percentil
 from plimsoll.rebalance.signals.tracks import Read, Track
 
 LENGTHS_SECONDS = (120.0, 300.0, 600.0)
-"""Lengths are means of the shortest of these times in which enough requests ended, so that a new kind of use is soon
-noticed, and few requests give no wild means."""
+"""Lengths are means over one of these times, or over the last scrapes. In all but the longest, enough requests must
+have ended, so that few give no wild means."""
 
 ENOUGH_FINISHED = 60
 """The mean of so many lengths with the spread of public traces (0.8 to 1.0) is within 13 % (one standard deviation)."""
@@ -104,6 +104,8 @@ class PodLoad:
         arrivals: requests that came, over the part of the window in which it is known.
         served: requests a second that got their first token, over the last scrapes.
         token_seconds: times between two tokens lately.
+        generating: requests that generated tokens at a time, as a mean lately: the times between their tokens over the
+            time in which they were counted (Little's law).
         ttft_seconds: times to the first token lately.
         preempted: requests that lost their blocks over those that got a first token, over the window.
     """
@@ -119,6 +121,7 @@ class PodLoad:
     arrivals: Rate
     served: float
     token_seconds: Sum
+    generating: float
     ttft_seconds: Sum
     preempted: Sum
 
@@ -233,7 +236,7 @@ def traffic_of(
     """
     end = min(until, *(track.newest.at for track in found))
     known_from = max([since, *(track.begins_at for track in found if not track.is_new)])
-    lengths = _lengths([*found, *departed], end)
+    lengths = _lengths([*found, *departed], end, recent_seconds)
     begin, lately = max(known_from, end - window_seconds), max(known_from, end - recent_seconds)
     recent = _arrivals(found, lately, end, recent_seconds, lengths)
     spans = _Spans(begin, lately, end, recent_seconds)
@@ -269,6 +272,7 @@ class _Spans:
 def _load_of(track: Track, spans: _Spans, lengths: Lengths | None, capacity_tokens: int) -> PodLoad:
     newest, end = track.newest, spans.end
     begin, recent = max(spans.begin, track.begins_at), end - spans.recent_seconds
+    gaps = _summed(track, tracks.GAP_SECONDS, tracks.GAPS, recent, end)
     return PodLoad(
         track.pod,
         newest.waiting or 0.0,
@@ -280,7 +284,8 @@ def _load_of(track: Track, spans: _Spans, lengths: Lengths | None, capacity_toke
         used_tokens=(newest.kv_usage or 0.0) * (newest.kv_capacity_tokens or capacity_tokens),
         arrivals=_arrivals([track], begin, end, spans.recent_seconds, lengths),
         served=_started(track, spans.lately, end, lengths) / max(1.0, end - spans.lately),
-        token_seconds=_summed(track, tracks.GAP_SECONDS, tracks.GAPS, recent, end),
+        token_seconds=gaps,
+        generating=gaps.total / max(1.0, end - max(recent, track.begins_at)),
         ttft_seconds=_summed(track, tracks.TTFT_SECONDS, tracks.FIRST_TOKENS, recent, end),
         preempted=_summed(track, tracks.PREEMPTIONS, tracks.FIRST_TOKENS, spans.begin, end),
     )
@@ -371,12 +376,41 @@ def _started(track: Track, start: float, end: float, lengths: Lengths | None) ->
     return 0.0 if prompts is None or lengths is None else prompts / lengths.prompt
 
 
-def _lengths(found: Sequence[Track], end: float) -> Lengths | None:
-    for seconds in LENGTHS_SECONDS:
-        start = end - seconds
-        ended = _sum(found, tracks.FINISHED, start, end)
-        if ended >= ENOUGH_FINISHED:
-            break
+def _lengths(found: Sequence[Track], end: float, recent_seconds: float) -> Lengths | None:
+    """Return the lengths over the longest time from which no shorter one differs by more than chance (Lepski, 1991)."""
+    *shorter, longest = (_Range.of(found, end - seconds, end) for seconds in sorted({recent_seconds, *LENGTHS_SECONDS}))
+    ranges = [*(each for each in shorter if each.answers.number >= ENOUGH_FINISHED), longest]
+    start = min(each.start for index, each in enumerate(ranges) if not any(map(each.differs, ranges[:index])))
+    return _lengths_since(found, start, end)
+
+
+class _Range(NamedTuple):
+    """The mean tokens of prompts and of answers since a moment, and how many of each there are."""
+
+    start: float
+    prompts: Sum
+    answers: Sum
+
+    @staticmethod
+    def of(found: Sequence[Track], start: float, end: float) -> _Range:
+        prompts, begun, answers, ended = (
+            _sum(found, read, start, end)
+            for read in (tracks.PROMPTS, tracks.FIRST_TOKENS, tracks.FINISHED_OUTPUTS, tracks.FINISHED)
+        )
+        return _Range(start, Sum(prompts, begun), Sum(answers, ended))
+
+    def differs(self, newer: _Range) -> bool:
+        """Whether a newer mean is another one. Lengths have a standard deviation of about their mean."""
+        pairs = (self.prompts, newer.prompts), (self.answers, newer.answers)
+        means = ((ours.mean, theirs.mean, theirs.number) for ours, theirs in pairs)
+        return any(
+            old is not None and new is not None and abs(new - old) * math.sqrt(number) > SIGNIFICANT * max(new, old)
+            for old, new, number in means
+        )
+
+
+def _lengths_since(found: Sequence[Track], start: float, end: float) -> Lengths | None:
+    ended = _sum(found, tracks.FINISHED, start, end)
     begun = _sum(found, tracks.FIRST_TOKENS, start, end)
     prompt = _mean(found, tracks.PROMPTS, begun, start, end) or _mean(found, tracks.FINISHED_PROMPTS, ended, start, end)
     output = _output(found, begun, ended, start, end)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.public_words import Numbers
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place
-from plimsoll.rebalance.law.capacity import FIRST_TOKEN_SHARE, TOKEN_SHARE, ReplicaModel, seconds_of_token
+from plimsoll.rebalance.law.capacity import FIRST_TOKEN_SHARE, TOKEN_SHARE, ReplicaModel, seconds_while_generating
 from plimsoll.rebalance.law.spread import NO_SPREAD, Spread
 from plimsoll.rebalance.signals.forecast import Point
 from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet
+from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS
 from plimsoll.rebalance.signals.traffic import ENOUGH_FINISHED, LENGTHS_SECONDS, Lengths, Traffic
 from plimsoll.rebalance.state.decisions import DecisionReason
 
 LEARNED_SHARE = 0.15
-"""The part of a difference in speed that one comparison corrects. With scrapes of 15 s, five minutes correct 80 %."""
+"""The part of a difference that a measurement over half a minute corrects. Five minutes correct 80 %."""
 
 AGREES = 0.25
 """A measured time that differs by less from the learned one confirms it."""
@@ -144,16 +146,17 @@ class LoopMemory(Learned):
     Attributes:
         looks: the turns of the time for which fewer replicas must have been enough.
         points: the arrivals over time, while no request waited.
-        compared_at: when a token's time was last compared with the performance model's, POSIX seconds.
+        compared_at: up to when a token's time was last compared with the performance model's, POSIX seconds.
         missed_since: since when a measured time misses its promise, POSIX seconds; None: none does.
         strained_since: since when a token takes longer than a replica's capacity allows for, POSIX seconds.
+        queued_since: since when replicas that have all served for a while have a long queue, POSIX seconds.
         sought: the last search for another place; None: there was none.
         turn_before: the turn before the last one, POSIX seconds; None: there was none, or it was too long ago.
         quiet_since: POSIX seconds since when no request came; None: unknown.
         quiet_at: the last turn that knew this.
         suspects: the replicas that are slow or silent, the oldest first.
         speed_agreed: whether a token's time once was about as this process had learned it.
-        spread_at: when the spread was last measured, POSIX seconds.
+        spread_at: up to when the spread was last measured, POSIX seconds.
     """
 
     pool: str = ""
@@ -162,6 +165,7 @@ class LoopMemory(Learned):
     compared_at: float = 0.0
     missed_since: float | None = None
     strained_since: float | None = None
+    queued_since: float | None = None
     sought: Sought | None = None
     turn_before: float | None = None
     quiet_since: float | None = None
@@ -222,49 +226,57 @@ class LoopMemory(Learned):
             return self
         return replace(self, startup_seconds=seconds)
 
-    def with_spread(self, traffic: Traffic, percentile: int | None, now: float) -> LoopMemory:
+    def with_spread(self, traffic: Traffic, percentile: int | None) -> LoopMemory:
         """Return the memory with the promised percentile over the mean, once for each new window without a queue.
 
         Of another percentile than the one that was promised before, nothing is known.
         """
         spread = self.spread.about(percentile)
-        is_new = now - self.spread_at >= traffic.recent.seconds
+        is_new = traffic.end - self.spread_at >= traffic.recent.seconds
         if percentile is None or not is_new or not traffic.waiting < traffic.pods <= traffic.running:
             return self if spread == self.spread else replace(self, spread=spread)
         usual = 1 / FIRST_TOKEN_SHARE, 1 / TOKEN_SHARE
-        spread = spread.learned(traffic.ttft_percentile, traffic.token_percentile, usual, LEARNED_SHARE)
-        return replace(self, spread=spread, spread_at=now)
+        spread = spread.learned(traffic.ttft_percentile, traffic.token_percentile, usual, _learned_share(traffic))
+        return replace(self, spread=spread, spread_at=traffic.end)
 
-    def with_speed(self, traffic: Traffic, replica: ReplicaModel, now: float) -> LoopMemory:
-        """Return the memory with the measured time per token compared with the model's, once for each new window.
+    def with_speed(self, traffic: Traffic, replica: ReplicaModel) -> LoopMemory:
+        """Return the memory with the measured time per token compared with the model's, once for the same samples.
 
         Engines with a queue, and engines that do nothing, teach nothing: the model's load is another one then.
         """
         measured, lengths = traffic.token_seconds, traffic.lengths
-        is_new = now - self.compared_at >= traffic.recent.seconds
+        is_new = traffic.end - self.compared_at >= traffic.recent.seconds
         is_usual = traffic.waiting < traffic.pods <= traffic.running
         if measured is None or lengths is None or not (is_new and is_usual):
             return self
         expected = _expected_token(replace(replica, slowness=1.0), lengths, traffic)
         ratio = min(MOST_WRONG, max(1 / MOST_WRONG, measured / expected))
-        slowness = self.slowness * (ratio / self.slowness) ** LEARNED_SHARE
+        slowness = self.slowness * (ratio / self.slowness) ** _learned_share(traffic)
         agrees = self.speed_agreed or abs(ratio / self.slowness - 1) <= AGREES
-        return replace(self, slowness=slowness, compared_at=now, speed_agreed=agrees)
+        return replace(self, slowness=slowness, compared_at=traffic.end, speed_agreed=agrees)
 
     def with_work(self, traffic: Traffic, *, is_saturated: bool) -> LoopMemory:
         """Return the memory with what a replica does at most.
 
-        With a long queue at replicas that have all served for a while, this is measured. Without one, a replica that
-        does more proves that the figure is too low.
+        With a long queue at replicas that have all served for a while, this is measured: once the queue has been long
+        for as long as the counted time. Before, it counts what replicas did without one. Without a queue, a replica
+        that does more proves that the figure is too low.
         """
+        since = self._queued_since(traffic.end) if is_saturated else None
+        memory = self if since == self.queued_since else replace(self, queued_since=since)
         if traffic.lengths is None:
-            return self
+            return memory
         work = traffic.served * traffic.lengths.work / traffic.pods
-        if is_saturated and work > 0:
+        if since is not None and traffic.end - since >= traffic.recent.seconds and work > 0:
             known = work if self.most_work is None else self.most_work
-            return replace(self, most_work=known + LEARNED_SHARE * (work - known))
+            return replace(memory, most_work=known + LEARNED_SHARE * (work - known))
         is_more = self.most_work is not None and traffic.waiting < traffic.pods and work > self.most_work
-        return replace(self, most_work=work) if is_more else self
+        return replace(memory, most_work=work) if is_more else memory
+
+    def _queued_since(self, end: float) -> float:
+        """Return since when a queue that is long at a moment has been long. After a time without turns it is new."""
+        is_gone = bool(self.looks) and end - self.looks[-1].until > LONGEST_GAP_SECONDS
+        return end if self.queued_since is None or is_gone else min(end, self.queued_since)
 
     def with_answers(self, traffic: Traffic) -> LoopMemory:
         """Return the memory with the mean length of answers, if it differs from the known one by more than chance.
@@ -325,10 +337,15 @@ class LoopMemory(Learned):
         return replace(self, looks=looks, turn_before=None if has_gap else last)
 
 
+def _learned_share(traffic: Traffic) -> float:
+    """Return the part of a difference that the last scrapes correct: the longer they count, the more."""
+    return 1 - math.pow(1 - LEARNED_SHARE, traffic.recent.seconds / LEAST_RECENT_SECONDS)
+
+
 def _expected_token(replica: ReplicaModel, lengths: Lengths, traffic: Traffic) -> float:
-    """Return the mean seconds between two tokens by the model, each pod with the requests that it runs itself."""
-    timed = [(seconds_of_token(replica, lengths, each.running), each.token_seconds.number) for each in traffic.loads]
-    tokens = sum(number for _, number in timed)
-    if tokens <= 0:
-        return seconds_of_token(replica, lengths, traffic.running / traffic.pods)
-    return sum(seconds * number for seconds, number in timed) / tokens
+    """Return the mean seconds between two tokens by the model, each pod with the requests that it ran itself."""
+    timed = [
+        (seconds_while_generating(replica, lengths, each.generating), each.token_seconds.number)
+        for each in traffic.loads
+    ]
+    return sum(seconds * number for seconds, number in timed) / sum(number for _, number in timed)
