@@ -75,10 +75,11 @@ def _lines(page: _Page, engines: Sequence[tuple[Engine, Counters]], override: st
 
 
 def _more_of_vllm(engines: Sequence[tuple[Engine, Counters]]) -> Iterator[str]:
-    hits, ends = "vllm:prefix_cache_hits", "vllm:request_success"
-    yield _type(hits, "counter")
-    for engine, _ in engines:
-        yield f"{hits}_total{_labels(_VLLM, hits, engine)} 0.0"
+    ends = "vllm:request_success"
+    for hits in ("vllm:prefix_cache_hits", "vllm:external_prefix_cache_hits"):
+        yield _type(hits, "counter")
+        for engine, _ in engines:
+            yield f"{hits}_total{_labels(_VLLM, hits, engine)} 0.0"
     yield _type(ends, "counter")
     for engine, totals in engines:
         for end in _ENDS:

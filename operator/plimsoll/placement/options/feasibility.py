@@ -105,8 +105,8 @@ def judge_load(
     Without ``shows_speed``, an option has no speed if nothing but its reader asks for it. A cache in host memory whose
     size is open gets one here, and none if that is all that is refused.
     """
-    sized_one = with_spare(request, candidate.gpu, candidate.split, fleet)
-    if sized_one is not request:
+    if request.engine.host.takes_spare:
+        sized_one = with_spare(request, candidate.gpu, candidate.split, fleet)
         found = judge_load(sized_one, candidate, fleet, memo, shows_speed=shows_speed)
         if isinstance(found, Option) or not sized_one.engine.host.kv_bytes:
             return found

@@ -18,9 +18,7 @@ project."""
 
 
 def with_spare(request: Request, gpu: GpuType, split: Split, fleet: Fleet) -> Request:
-    """Return the request with the size that it gets at a place; the same object if the planner does not choose it."""
-    if not request.engine.host.takes_spare:
-        return request
+    """Return a request whose size the planner chooses with the size that it gets at a place."""
     return request.with_host_cache(_spare_bytes(request.with_host_cache(0), gpu, split, fleet))
 
 
