@@ -276,6 +276,9 @@ def test_a_queue_at_one_replica_while_nobody_waits_at_the_others_is_a_matter_of_
     diagnosis = found(idle, held)
     assert (diagnosis.kind, diagnosis.reason) == (DiagnosisKind.IMBALANCED, DecisionReason.LOAD_IMBALANCED)
     assert dict(diagnosis.numbers)["pod_waiting"] == 5
+    waits = replace(idle, waiting=2)
+    four = found(held, waits, idle, idle, policy=RebalancePolicy(min_replicas=1, max_replicas=9))
+    assert four.kind is DiagnosisKind.IMBALANCED, "fewer than one waits at each of the others"
     one = {"policy": RebalancePolicy(min_replicas=1, max_replicas=1)}
     for why, loads, changed in (
         ("a shorter queue", (idle, replace(held, waiting=4.9)), {}),

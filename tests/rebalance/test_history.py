@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 
 HOUR_SECONDS = 3600.0
@@ -97,3 +99,23 @@ def test_the_last_change_of_a_kind() -> None:
     assert changes.last(ADD, REMOVE) == NOW - 60
     assert changes.last(*ChangeKind) == NOW - 30
     assert changes.last(RETUNE) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "hours"),
+    [
+        (ChangeKind.ROLL_BACK, "MakesRoom", 7 * 24.0),
+        (ChangeKind.REMOVE, "MakesRoom", 1.5),
+        (ChangeKind.ROLL_BACK, "PodsPending", 1.5),
+    ],
+)
+def test_only_an_order_that_was_taken_back_is_remembered_for_a_week(
+    kind: ChangeKind, reason: str, hours: float
+) -> None:
+    """Ten changes that came after it are always kept, so it goes when nothing asks about it any more."""
+    history = ChangeHistory().recorded(ChangeRecord(NOW, kind, reason))
+    for index in range(12):
+        history = history.recorded(ChangeRecord(NOW + 3600 * hours - 1 - index, ChangeKind.REMOVE, "SustainedSlack"))
+    assert [each.at for each in history.changes[:1]] == [NOW]
+    history = history.recorded(ChangeRecord(NOW + 3600 * hours + 3600, ChangeKind.REMOVE, "SustainedSlack"))
+    assert NOW not in [each.at for each in history.changes]
