@@ -37,7 +37,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiPrice:
-    """What an API asks for a million tokens of prompts and of outputs."""
+    """The price of a million tokens of prompts and of outputs at an API."""
 
     prompt: float
     output: float

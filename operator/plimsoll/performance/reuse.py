@@ -1,4 +1,4 @@
-"""What a token of a prefix costs that comes again: loaded from host memory, or computed once more."""
+"""The time of a token of a prefix that comes again: loaded from host memory, or computed once more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who chooses the replica of a request: the Service, or an endpoint picker that knows prefixes and queues."""
+"""The choice of a replica for a request: by the Service, or by an endpoint picker that knows prefixes and queues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROXY_IMAGE = "docker.io/envoyproxy/envoy:distroless-v1.40.0"
 
 
 class RoutingMode(StrEnum):
-    """Who chooses the replica of a request.
+    """The part that chooses the replica of a request.
 
     ``SERVICE``: nobody, connections go to any ready replica. ``STANDALONE``: an endpoint picker that Envoys ask,
     behind the Service of the same name.
