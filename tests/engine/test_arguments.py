@@ -13,6 +13,7 @@ from plimsoll.api.conversion.convert import to_workload_options
 from plimsoll.cli.planning import Planned
 from plimsoll.domain.engines.engine_choice import DraftMethod
 from plimsoll.domain.requests.workload import ENGINE_PORT
+from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm import launch as arguments
 from testbed.engine.arguments import Accepted, ParserAnswer, Refused
 from tests.engine.questions import MODEL, parse
@@ -93,7 +94,7 @@ MEANT: dict[str, Callable[[Planned], Any]] = {
     "cpu_offload_gb": lambda planned: 4.0 if planned.resource.spec.engine.cpu_offload == "4Gi" else 0,
     "offload_group_size": lambda planned: _streamed(planned)[0],
     "offload_num_in_group": lambda planned: _streamed(planned)[1],
-    "kv_offloading_size": lambda planned: 8.0 if planned.resource.spec.kv_cache.host_memory == "8Gi" else None,
+    "kv_offloading_size": lambda planned: (choice_of(planned).settings.host_cache_bytes / GIB) or None,
     "kv_offloading_backend": lambda _: "native",
     "speculative_config": _speculation,
     # The parser knows no False here: what is not said is left to the engine.

@@ -16,6 +16,7 @@ from plimsoll.cli.reading.documents import Located, read_manifests
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.facts.cluster.fleet_reading import read_fleet
+from plimsoll.render.names import POOL_LABEL
 from testbed.engine.tiny_model import TINY_CONFIG
 from testbed.fleet import gpu_node
 from tests.support.model_configs import config_of
@@ -188,7 +189,7 @@ def container_arguments(planned: Planned) -> list[str]:
 
 def container_of(planned: Planned) -> dict[str, Any]:
     """The engine's container in the one rendered Deployment."""
-    (workload,) = [entry for entry in planned.objects() if entry["kind"] == "Deployment"]
+    (workload,) = [entry for entry in planned.objects() if POOL_LABEL in entry["metadata"]["labels"]]
     (container,) = workload["spec"]["template"]["spec"]["containers"]
     return dict(container)
 
