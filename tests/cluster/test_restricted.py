@@ -24,7 +24,19 @@ def cluster() -> Iterator[ControlPlane]:
         running.create_namespace("strict")
         strict = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
         running.client.merge_patch("/api/v1/namespaces/strict", {"metadata": strict})
+        for account in service_accounts():
+            running.client.send("POST", "/api/v1/namespaces/strict/serviceaccounts", account)
         yield running
+
+
+def service_accounts() -> list[dict[str, Any]]:
+    """Those that the pods of examples name: a pod is admitted only where its own exists."""
+    return [
+        {**entry, "metadata": {"name": entry["metadata"]["name"]}}
+        for planned in planned_examples().values()
+        for entry in planned.objects()
+        if entry["kind"] == "ServiceAccount"
+    ]
 
 
 def templates() -> dict[str, dict[str, Any]]:
