@@ -196,7 +196,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
     ends = {name: now - APART_SECONDS * place for place, name in enumerate(STORIES, start=1)}
     before = [Played(story, ends[name]) for name, story in reversed(STORIES.items())]
     days = int((len(STORIES) + 1) * APART_SECONDS / 86_400) + 1
-    played = PlayedPast([*before, Played(Story(ALL_AT_ONCE), now, buckets=True, after=5)], days)
+    played = PlayedPast([*before, Played(Story(ALL_AT_ONCE), now, buckets=True, after=30)], days)
     with (
         played,
         Prometheus(ensure_binaries(), directory, [], jobs=[played.job], days=days, rules=[rules]) as prometheus,
