@@ -28,7 +28,7 @@ MOST = ("maximum", "maxLength", "maxItems", "maxProperties")
 SAME = ("type", "format", "pattern", "default", "x-kubernetes-list-type", "x-kubernetes-int-or-string")
 
 READ_AS = "x-read-as"
-"""What the operator reads where the field is left out, by the value of another field: a CRD cannot say it."""
+"""The value that the operator reads where the field is left out, by the value of another field: a CRD cannot say it."""
 
 Fields = Mapping[str, Mapping[str, Any]]
 

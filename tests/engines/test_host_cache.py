@@ -87,7 +87,7 @@ def test_the_users_own_flag_follows_the_same_law_and_a_server_of_its_own_does_no
 
 
 def test_it_makes_nothing_fit() -> None:
-    """What runs must be in VRAM: the verdict on every split is the same with and without."""
+    """Running requests must be in VRAM: the verdict on every split is the same with and without."""
     where = fleet(node("h", H100, 8))
     for degree in (1, 2, 4, 8):
         candidate = candidate_on(gpu(H100), Split(degree), where)

@@ -110,8 +110,8 @@ def test_what_was_chosen_stays_while_the_spec_does_and_is_counted() -> None:
     fresh = chosen(asked(), where, pools=(replace(runs, generation=0),), spec="other")
     assert fresh.host_cache_bytes == (300 // 7 - 8) * GIB
     waits = replace(runs, bound=0, ready=0)
-    beside = tenant(request(name="beside", created="2", memory_bytes=250 * GIB, overrides=on(H100)))
-    first, second = plan([Tenant(asked(), 1, (waits,), spec="same"), beside], where)
+    neighbor = tenant(request(name="neighbor", created="2", memory_bytes=250 * GIB, overrides=on(H100)))
+    first, second = plan([Tenant(asked(), 1, (waits,), spec="same"), neighbor], where)
     assert first.pools[0].host_cache_bytes == 100 * GIB
     assert second.missing == 1, "the promise to the waiting replica holds its cache"
 

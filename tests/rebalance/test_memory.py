@@ -138,10 +138,10 @@ def test_only_a_time_with_a_queue_all_along_shows_what_a_replica_does_at_most(tu
         before, at = at, at + seconds
         is_new = since is None or seconds > LONGEST_GAP_SECONDS
         since = (at if is_new else since) if is_long else None
-        told = memory.with_work(replace(load, end=at, waiting=9.0 if is_long else 1.0), is_saturated=is_long)
+        later = memory.with_work(replace(load, end=at, waiting=9.0 if is_long else 1.0), is_saturated=is_long)
         teaches = since is not None and at - since >= load.recent.seconds
-        assert (told.most_work != memory.most_work) == (teaches and memory.most_work is None), before
-        memory = told.with_look(1, 600.0, at, RATE)
+        assert (later.most_work != memory.most_work) == (teaches and memory.most_work is None), before
+        memory = later.with_look(1, 600.0, at, RATE)
 
 
 def test_arrivals_are_kept_once_for_each_window_and_not_for_ever() -> None:

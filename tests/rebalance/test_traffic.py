@@ -132,13 +132,13 @@ def _without(names: tuple[str, ...]) -> Callable[[EngineSample], EngineSample]:
 
 @pytest.mark.parametrize("left_out", [("token_gaps_total",), ("token_gaps_total", "token_gap_seconds_total")], ids=len)
 def test_a_pod_that_does_not_count_its_tokens_takes_no_part_in_their_mean(left_out: tuple[str, ...]) -> None:
-    told = pod("a", STEADY)
-    silent = replace(told, pod="b", samples=tuple(map(_without(left_out), told.samples)))
-    both, [one, other] = seen(told, silent), seen(told, silent).loads
+    reporting = pod("a", STEADY)
+    silent = replace(reporting, pod="b", samples=tuple(map(_without(left_out), reporting.samples)))
+    both, [one, other] = seen(reporting, silent), seen(reporting, silent).loads
     assert (one.token_seconds.number > 0, other.token_seconds.number) == (True, 0)
     assert other.token_seconds.mean is None
     if len(left_out) > 1:
-        assert both.token_seconds == seen(told).token_seconds == pytest.approx(STEADY.token_seconds)
+        assert both.token_seconds == seen(reporting).token_seconds == pytest.approx(STEADY.token_seconds)
 
 
 def test_prompts_count_where_first_tokens_are_not_reported() -> None:

@@ -1,4 +1,4 @@
-"""What replicas keep of prompts, which router brings a request to it, and how much of a published trace is found."""
+"""The prompts that replicas keep, the routers that find them, and the share of a published trace that is found."""
 
 from __future__ import annotations
 

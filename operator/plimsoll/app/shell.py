@@ -338,7 +338,9 @@ class Shell:
         reader = reader_of(self.settings)
         if isinstance(reader, PodScrape):
             self.stack.callback(reader.close)
-        return LiveSignals(reader, wake.set)
+        live = LiveSignals(reader, wake.set)
+        self.stack.callback(live.routers.close)
+        return live
 
     def _planner(
         self,

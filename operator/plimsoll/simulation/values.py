@@ -60,7 +60,7 @@ class Arrival:
 
     @property
     def prefix(self) -> Prefix:
-        """What of its prompt a replica may know."""
+        """Return the part of its prompt that a replica may know."""
         if self.blocks:
             return tuple((block, HASH_BLOCK_TOKENS) for block in self.blocks)
         return ((_ALIKE, self.cached_tokens),)

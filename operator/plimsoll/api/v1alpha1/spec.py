@@ -248,7 +248,7 @@ class SharedPrefixSpec(ApiModel):
 
 
 class WorkloadSpec(ApiModel):
-    """What is known of the requests, beyond their lengths."""
+    """Facts about the requests, beyond their lengths."""
 
     shared_prefix: SharedPrefixSpec | None = optional(
         "Tokens that a replica computes once and finds in its prefix cache from then on. Speed and the expected need "
@@ -565,7 +565,7 @@ class GatewaySpec(ApiModel):
 
 
 class RoutingSpec(ApiModel):
-    """Who chooses the replica of a request."""
+    """The part that chooses the replica of a request."""
 
     mode: RoutingMode = Field(
         default=RoutingMode.SERVICE,
