@@ -34,7 +34,7 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 ##@ Test it
 test: ## everything but the real engine: first what is quick (three minutes), then cluster and browser, and meanwhile what is lengthy
 	$(MAKE) --no-print-directory test-unit
-	$(MAKE) --no-print-directory -j3 test-apart test-lengthy $(NEXT)
+	$(MAKE) --no-print-directory -j2 test-apart test-lengthy
 
 test-unit: $(READY) ## the quick part: no cluster, no Helm, no engine, no browser
 	$(PYTEST) -m "$(FAST) and not lengthy" $(AT_ONCE) $(ARGS)
@@ -136,7 +136,7 @@ compiled: $(READY)
 	@$(PYTEST) --collect-only -q >.venv/.compiled 2>&1 || { cat .venv/.compiled; false; }
 
 check-mutants: $(READY)
-	nice -n 19 $(BIN)/python -m benchmarks.mutants --changed $(MUTANTS)
+	nice -n 19 $(BIN)/python -m benchmarks.mutants --changed
 
 ##@ Measure it
 law-sources: $(READY) ## what the law was read from against another vLLM release, from PyPI's wheels (ARGS="0.34.0 --record"; the newest by default)

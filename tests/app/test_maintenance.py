@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC as Z
 from datetime import datetime, timedelta
+from functools import cache
 from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
@@ -120,25 +122,31 @@ ENTRIES = st.tuples(
 )
 
 
+@cache
+def walked(zone: ZoneInfo, first: datetime) -> Sequence[tuple[datetime, datetime, datetime]]:
+    """Walk a wall clock minute by minute over the time around ``first``: the moment, what it says, what it said before.
+
+    Minutes in which the clock was set back are left out: they have been there.
+    """
+    moments = [first + timedelta(minutes=step) for step in range(-3 * 1440 - 1, (DAYS + 8) * 1440)]
+    says = [moment.astimezone(zone).replace(tzinfo=None) for moment in moments]
+    return [each for each in zip(moments[1:], says[1:], says, strict=False) if each[1] > each[2]]
+
+
 def begins(minute: int, hour: int, days: set[int], zone: ZoneInfo, first: datetime) -> list[float]:
-    """Return the moments of a time of day, by walking a wall clock minute by minute over the time around ``first``.
+    """Return the moments of a time of day on a clock that is walked minute by minute.
 
     A time that the clock skips comes when it has been set forward; one that comes twice counts once.
     """
     found = list[float]()
-    before: datetime | None = None
-    for step in range(-3 * 1440, (DAYS + 8) * 1440):
-        moment = first + timedelta(minutes=step)
-        local = moment.astimezone(zone).replace(tzinfo=None)
-        last, before = before, local
-        if last is None or local <= last:
-            continue  # the clock was set back: these minutes have been there
-        skipped = [last + timedelta(minutes=1 + each) for each in range(int((local - last).total_seconds()) // 60)]
+    for moment, local, last in walked(zone, first):
+        skipped = (last + timedelta(minutes=1 + each) for each in range(int((local - last).total_seconds()) // 60))
+        if not any((each.minute, each.hour) == (minute, hour) and each.weekday() in days for each in skipped):
+            continue
         again = any(  # the same minute of the wall clock was there an hour or half an hour ago
             (moment - timedelta(minutes=ago)).astimezone(zone).replace(tzinfo=None) == local for ago in (30, 60)
         )
-        hits = (each for each in skipped if (each.minute, each.hour) == (minute, hour) and each.weekday() in days)
-        if not again and any(hits):
+        if not again:
             found.append(moment.timestamp())
     return found
 
