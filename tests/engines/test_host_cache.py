@@ -90,7 +90,7 @@ def test_it_makes_nothing_fit() -> None:
     """Running requests must be in VRAM: the verdict on every split is the same with and without."""
     where = fleet(node("h", H100, 8))
     for degree in (1, 2, 4, 8):
-        candidate = candidate_on(gpu(H100), Split(degree), where)
+        candidate = candidate_on(gpu(H100), Split(degree), where, restricted=False)
         plain = judge(asked(0, LLAMA_70B_FP8, context=131_072, concurrency=16), candidate, where)
         cached = judge(asked(400 * GIB, LLAMA_70B_FP8, context=131_072, concurrency=16), candidate, where)
         assert type(plain) is type(cached)

@@ -79,7 +79,7 @@ def side_by_side(wanted: Request) -> set[int]:
 
 def on(wanted: Request, split: Split = SIDE_BY_SIDE, card: str = CARD) -> Option | Rejection:
     where = fleet(node("a", card, 8))
-    return judge(wanted, candidate_on(gpu(card), split, where), where)
+    return judge(wanted, candidate_on(gpu(card), split, where, restricted=False), where)
 
 
 def option_on(wanted: Request, split: Split = SIDE_BY_SIDE, card: str = CARD) -> Option:

@@ -82,7 +82,7 @@ def widened(facts: ModelFacts, width: int) -> ModelFacts:
 
 def verdict(wanted: Request, kind: str = H100, degree: int = 1, where: Fleet = FLEET) -> Option | Rejection:
     there = where.of_type(kind)[0]
-    return judge(wanted, candidate_on(there.gpu, Split(degree), where), where)
+    return judge(wanted, candidate_on(there.gpu, Split(degree), where, restricted=False), where)
 
 
 def rejection(wanted: Request, kind: str = H100, degree: int = 1, where: Fleet = FLEET) -> Rejection:
@@ -260,7 +260,7 @@ def test_every_reason_is_given_with_its_numbers(
 @pytest.mark.parametrize(("reason", "split"), CUT_REASONS.items(), ids=[each.value for each in CUT_REASONS])
 def test_a_split_that_the_model_cannot_be_cut_by_is_turned_down(reason: Reason, split: Split) -> None:
     there = FLEET.of_type(H100)[0]
-    said = judge(request(), candidate_on(there.gpu, split, FLEET), FLEET)
+    said = judge(request(), candidate_on(there.gpu, split, FLEET, restricted=False), FLEET)
     assert isinstance(said, Rejection)
     assert said.reason is reason
 
@@ -268,7 +268,7 @@ def test_a_split_that_the_model_cannot_be_cut_by_is_turned_down(reason: Reason, 
 def test_a_stage_that_would_begin_among_layers_that_share_is_turned_down() -> None:
     there, wanted = FLEET.of_type(H100)[0], request()
     joined = replace(wanted, model=replace(wanted.model, inseparable=((10, 20),)))
-    said = judge(joined, candidate_on(there.gpu, Split(1, 2), FLEET), FLEET)
+    said = judge(joined, candidate_on(there.gpu, Split(1, 2), FLEET, restricted=False), FLEET)
     assert isinstance(said, Rejection)
     assert said.reason is Reason.STAGES_CUT_SHARED_LAYERS
     assert dict(said.numbers) == {"stages": 2, "first": 10, "last": 19}

@@ -17,7 +17,7 @@ def judged(tokens: int) -> Option | Rejection:
     """The verdict on one H100 where an engine reported this many tokens."""
     there = FLEET.of_type(H100)[0]
     wanted = request(observed=(ObservedCapacity(H100, Split(1), tokens),))
-    return judge(wanted, candidate_on(there.gpu, Split(1), FLEET), FLEET)
+    return judge(wanted, candidate_on(there.gpu, Split(1), FLEET, restricted=False), FLEET)
 
 
 def test_an_engine_that_reported_as_much_as_is_needed_fits() -> None:

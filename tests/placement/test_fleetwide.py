@@ -357,6 +357,16 @@ class TestTheRecord:
     ) -> None:
         assert Appraisal("programme", bill, bound, 1).gap == (None if gap is None else pytest.approx(gap))
 
+    @pytest.mark.parametrize(
+        ("bill", "bound", "least", "proven"),
+        [(10.0, 9.0, 10.0, 9.0), (10.0, 9.0, 8.5, 8.5), (10.0, None, 10.0, 10.0), (10.0, 9.0, 10.5, None)],
+        ids=["the bill itself", "another size costs less", "nothing proven before", "fewer replicas than asked for"],
+    )
+    def test_in_any_size_a_plan_is_proven_by_the_least_bill_of_all_sizes(
+        self, bill: float, bound: float | None, least: float, proven: float | None
+    ) -> None:
+        assert Appraisal("programme", bill, bound, 1).in_any_size(least).bound == proven
+
 
 class TestWithoutAnswer:
     def test_a_library_that_gives_up_is_replaced_by_the_search(self) -> None:

@@ -87,7 +87,7 @@ def test_a_card_that_is_too_slow_is_suggested_with_a_change_that_makes_it_fast_e
 
 def test_the_saving_is_that_of_all_replicas() -> None:
     where = fleet(*(node(name, L4, 1) for name in "xyz"), node("b", L40S, 4))
-    one, three = decided(ON_L40S, where), decided(replace(ON_L40S, replicas=3), where)
+    one, two = decided(ON_L40S, where), decided(replace(ON_L40S, replicas=3), where)
     saving = of(one, NARROW).hourly_saving
     assert saving is not None
     assert of(three, NARROW).hourly_saving == 3 * saving
@@ -133,6 +133,8 @@ def test_without_prices_fewer_gpus_of_the_same_type_are_suggested() -> None:
     narrow = of(decision, NARROW)
     assert narrow.hourly_saving is None
     assert dict(narrow.numbers)["gpus"] == 1
+    two = decided(request(context=32768, concurrency=10, replicas=2), unpriced)
+    assert numbers(two, NARROW)["gpus"] == 2
     others = node("a", gpu(L40S, price=None), 2), node("b", gpu("l40-48gb", price=None), 1)
     assert decided(request(context=32768, concurrency=10), fleet(*others)).suggestions == ()
 

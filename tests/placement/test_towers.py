@@ -154,7 +154,7 @@ def test_a_degree_does_not_divide_the_vocabulary_with_its_padding() -> None:
 def test_eight_gpus_are_an_option_only_where_the_tower_allows_it(media: MediaUse, *, is_there: bool) -> None:
     where = fleet(node("h", H100, 8))
     wanted = served("glm-4.5v", media)
-    verdict = judge(wanted, candidate_on(where.of_type(H100)[0].gpu, Split(8), where), where)
+    verdict = judge(wanted, candidate_on(where.of_type(H100)[0].gpu, Split(8), where, restricted=False), where)
     assert isinstance(verdict, Option) is is_there
     if isinstance(verdict, Rejection):
         assert verdict.reason is Reason.TOWER_NOT_DIVISIBLE

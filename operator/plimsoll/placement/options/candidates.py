@@ -37,7 +37,7 @@ class Candidate:
         return self.target.split
 
 
-def candidate_on(gpu: GpuType, split: Split, fleet: Fleet, *, restricted: bool = False) -> Candidate:
+def candidate_on(gpu: GpuType, split: Split, fleet: Fleet, *, restricted: bool) -> Candidate:
     """Return a candidate whose labels and resource are those of the fleet's nodes of its GPU type.
 
     With ``restricted``, its pods run on nodes of its capacity type alone. They do so too if the card is on both.
