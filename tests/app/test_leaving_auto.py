@@ -118,6 +118,7 @@ UP: list[Event] = [("load", 1.0), ("load", 1.0), ("load", 1.0)]
 @example(events=[*UP, ("outage",), ("number", 2), ("later", 60.0), ("restart",), ("load", 0.6)])
 @example(events=[*UP, ("outage",), ("number", 2), ("mode", "Off")])
 @example(events=[*UP, ("outage",), ("number", 0), ("number", 2)])
+@example(events=[("restart",), ("number", 2), ("number", 1)])
 @given(events=st.lists(EVENTS, max_size=9))
 def test_what_serves_ends_by_the_loop_in_auto_or_by_another_number(events: list[Event]) -> None:
     async def run() -> None:

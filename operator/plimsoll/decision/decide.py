@@ -218,8 +218,8 @@ class _Pass:
         deployment, memory, now = found.deployment, self.memory, self.world.at
         spec, suspended = deployment.spec, self.world.settings.rebalancing_suspended
         reading = self.world.readings.get(found.key)
-        if suspended and reading is None:
-            reading = Reading(state=SignalState.UNAVAILABLE)  # no status may show an older decision
+        if reading is None and (suspended or _is_news(found)):
+            reading = Reading(state=SignalState.UNAVAILABLE)  # no status may show an older decision or number
         if spec is None or reading is None or not self._has_turn(found, spec, suspended=suspended):
             return None
         decision = self.decisions.get(found.key)
@@ -465,3 +465,11 @@ def _sleeps(found: Ready, spec: InferenceDeploymentSpec) -> bool:
     entry = found.deployment.record.status.rebalancing
     was_asleep = entry is not None and entry.target_replicas == 0
     return may_sleep(spec.rebalancing) and (was_asleep or found.standing.target_replicas == 0)
+
+
+def _is_news(found: Ready) -> bool:
+    """Whether the number that the loop goes on from is not the one in the status: a later pass goes on from that."""
+    entry, standing = found.deployment.record.status.rebalancing, found.standing
+    return entry is not None and (
+        (entry.base_replicas, entry.target_replicas) != (standing.base_replicas, standing.target_replicas)
+    )
