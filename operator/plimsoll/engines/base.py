@@ -18,6 +18,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.requests.workload import WorkloadOptions
 from plimsoll.engines.flags import Misuse, OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.start_lines import LastStart
 from plimsoll.engines.starts import ImageRelease, Misfit, StartCommand, StartLog, StartOptions
 
 Variables = Mapping[str, str]
@@ -90,11 +91,18 @@ class StartLogReader:
     """The reading of an engine's start-up log.
 
     Attributes:
-        read: the last start in the lines of a log; None if it is no log of this engine. The lines may be of any content
-            and length.
+        last_start: returns an empty keeper for the lines that matter. It takes lines of any content and length.
+        read: the start that these lines are of; None if they are of no log of this engine.
+        placed: the same start once its GPU and its release are known. Raises InvalidInput where the log is not of that
+            GPU or release. The default is the start.
+        settings: the settings of the start, from those that the engine would be given; for engines whose share is no
+            share of the card. None: the share of the card is all that a log says of them.
     """
 
-    read: Callable[[Iterable[str]], StartLog | None]
+    last_start: Callable[[], LastStart]
+    read: Callable[[Sequence[str]], StartLog | None]
+    placed: Callable[[StartLog, GpuType, EngineVersion], StartLog] = lambda log, *_: log
+    settings: Callable[[StartLog, EngineSettings], EngineSettings] | None = None
 
 
 @dataclass(frozen=True, slots=True)

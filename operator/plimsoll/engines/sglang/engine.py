@@ -6,7 +6,7 @@ from plimsoll.domain.cluster.host import USUAL_HOST
 from plimsoll.domain.engines.engine_choice import NO_HOST_USE, EngineChoice, EngineVersion
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import Precision
-from plimsoll.engines.base import Engine
+from plimsoll.engines.base import Engine, StartLogReader
 from plimsoll.engines.sglang.capabilities import missing_capability
 from plimsoll.engines.sglang.failures import find_failure
 from plimsoll.engines.sglang.flags import OWNED_FLAGS
@@ -15,6 +15,7 @@ from plimsoll.engines.sglang.memory.doubts import NEWEST_READ
 from plimsoll.engines.sglang.memory.estimate import cache_bytes, estimate, full_length_tokens
 from plimsoll.engines.sglang.metrics import METRICS
 from plimsoll.engines.sglang.settings import cache_refusal, engine_settings, may_fit, most_sequences, with_a_small_step
+from plimsoll.engines.sglang.starts.start_log import last_start, logged_settings, placed, read_lines
 
 OLDEST = EngineVersion(0, 5, 14)
 """The oldest release whose flags were read. The law of its memory is older."""
@@ -65,4 +66,5 @@ SGLANG = Engine(
     most_sequences=most_sequences,
     offload_refusal=lambda *_: "No memory law covers weights that SGLang keeps in host memory: remove it.",
     serves_in_stages=lambda _: False,
+    start_logs=StartLogReader(last_start, read_lines, placed, logged_settings),
 )
