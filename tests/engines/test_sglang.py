@@ -141,6 +141,32 @@ def test_what_the_model_does_not_go_with_is_refused_too(spec: dict[str, Any], fi
             "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes.",
             StartFailure.MEMORY_HELD_BY_OTHERS,
         ),
+        (
+            "RuntimeError: Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed "
+            "max_mamba_cache_size=0 (total_rest_memory=0.31 GB, mamba_cache_per_req=147.50 MB). Try: (1) reduce "
+            "--max-running-requests, (2) increase --mem-fraction-static, (3) reduce --speculative-num-draft-tokens",
+            StartFailure.MAMBA_BLOCKS,
+        ),
+        (
+            "max_total_tokens=131072 is larger than the profiled value -561981. Use the profiled value instead.",
+            StartFailure.NO_KV_CACHE,
+        ),
+        (
+            "ValueError: SWA pool (1536 tokens) cannot hold even one request: the prefill admission floor is "
+            "sliding_window_size (2047) + page_size (1). Increase --swa-full-tokens-ratio or the total KV budget.",
+            StartFailure.KV_CACHE_TOO_SMALL,
+        ),
+        ("AssertionError: 40 is not divisible by 3", StartFailure.HEADS_NOT_DIVISIBLE),
+        ("ValueError: tp_size 8 must be divisible by ep_size 3", StartFailure.HEADS_NOT_DIVISIBLE),
+        (
+            "Exception: Capture cuda graph failed: HIP out of memory. Tried to allocate 672.00 MiB. GPU 0 has a total "
+            "capacity of 191.98 GiB of which 200.75 MiB is free",
+            StartFailure.OUT_OF_MEMORY,
+        ),
+        (
+            "RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 512 tokens.",
+            StartFailure.OUT_OF_MEMORY,
+        ),
         ("Rank 0 scheduler died during initialization (exit code: -9)", StartFailure.HOST_MEMORY),
         ("sglang serve: error: unrecognized arguments: --nonsense", StartFailure.OPTIONS_REFUSED),
     ],
@@ -151,6 +177,11 @@ def test_a_crash_is_read_in_the_engines_words_whatever_the_container_says(line: 
         read_failure(f"[2026-10-01 10:00:00 TP0] Scheduler hit an exception\n{line}\nKilled\n", "Error").reason
         is reason
     )
+
+
+def test_a_cap_above_what_there_was_room_for_is_no_failure() -> None:
+    line = "max_total_tokens=131072 is larger than the profiled value 97503. Use the profiled value instead."
+    assert SGLANG.find_failure(line) is None
 
 
 def test_the_engines_metrics_are_its_own() -> None:

@@ -34,7 +34,7 @@ _CACHES: Mapping[str, KvPrecision] = MappingProxyType(
 )
 """The words of ``--kv-cache-dtype``, and of the type that the line of the cache names since 0.5.14."""
 
-_OFF = (None, "False", "0", "-1", "[]", "{}", "null", "none")
+_OFF = (None, "", "False", "0", "-1", "[]", "{}", "null", "none")
 
 _UNFOLLOWED = (
     *("enable_lora", "lora_paths", "speculative_algorithm", "cpu_offload_gb", "offload_group_size"),
