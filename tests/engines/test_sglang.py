@@ -142,9 +142,11 @@ def test_what_the_model_does_not_go_with_is_refused_too(spec: dict[str, Any], fi
             StartFailure.MEMORY_HELD_BY_OTHERS,
         ),
         (
-            "RuntimeError: Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed "
-            "max_mamba_cache_size=0 (total_rest_memory=0.31 GB, mamba_cache_per_req=147.50 MB). Try: (1) reduce "
-            "--max-running-requests, (2) increase --mem-fraction-static, (3) reduce --speculative-num-draft-tokens",
+            (
+                "RuntimeError: Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed "
+                "max_mamba_cache_size=0 (total_rest_memory=0.31 GB, mamba_cache_per_req=147.50 MB). Try: (1) reduce "
+                "--max-running-requests, (2) increase --mem-fraction-static, (3) reduce --speculative-num-draft-tokens"
+            ),
             StartFailure.MAMBA_BLOCKS,
         ),
         (
@@ -152,15 +154,19 @@ def test_what_the_model_does_not_go_with_is_refused_too(spec: dict[str, Any], fi
             StartFailure.NO_KV_CACHE,
         ),
         (
-            "ValueError: SWA pool (1536 tokens) cannot hold even one request: the prefill admission floor is "
-            "sliding_window_size (2047) + page_size (1). Increase --swa-full-tokens-ratio or the total KV budget.",
+            (
+                "ValueError: SWA pool (1536 tokens) cannot hold even one request: the prefill admission floor is "
+                "sliding_window_size (2047) + page_size (1). Increase --swa-full-tokens-ratio or the total KV budget."
+            ),
             StartFailure.KV_CACHE_TOO_SMALL,
         ),
         ("AssertionError: 40 is not divisible by 3", StartFailure.HEADS_NOT_DIVISIBLE),
         ("ValueError: tp_size 8 must be divisible by ep_size 3", StartFailure.HEADS_NOT_DIVISIBLE),
         (
-            "Exception: Capture cuda graph failed: HIP out of memory. Tried to allocate 672.00 MiB. GPU 0 has a total "
-            "capacity of 191.98 GiB of which 200.75 MiB is free",
+            (
+                "Exception: Capture cuda graph failed: HIP out of memory. Tried to allocate 672.00 MiB. GPU 0 has a total "
+                "capacity of 191.98 GiB of which 200.75 MiB is free"
+            ),
             StartFailure.OUT_OF_MEMORY,
         ),
         (
