@@ -202,7 +202,7 @@ def test_images_are_known_by_release() -> None:
     assert SGLANG.image(Vendor.NVIDIA, "0.5.20") == "lmsysorg/sglang:v0.5.20"
 
 
-def test_no_predicted_time_is_called_validated_before_rows_of_this_engine_are_behind_it() -> None:
+def test_no_predicted_time_is_called_validated_without_rows_of_this_engine() -> None:
     asked = to_request(deployment(engine=OWN), model(LLAMA_8B))
     card, split = gpu("h100-sxm-80gb"), Split(1)
     found = speed_of(asked, card, split, SGLANG.settings(asked, card, split))
