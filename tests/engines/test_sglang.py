@@ -16,7 +16,7 @@ from plimsoll.adapters.prometheus.engine_series import Series, pod_signals
 from plimsoll.adapters.prometheus.pod_scrape import read_page
 from plimsoll.api.conversion.convert import check_without_model, to_request
 from plimsoll.domain.cluster.gpus import Vendor
-from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Fit, Split
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.failures import read_failure
@@ -164,8 +164,8 @@ def test_what_the_model_does_not_go_with_is_refused_too(spec: dict[str, Any], fi
         ("ValueError: tp_size 8 must be divisible by ep_size 3", StartFailure.HEADS_NOT_DIVISIBLE),
         (
             (
-                "Exception: Capture cuda graph failed: HIP out of memory. Tried to allocate 672.00 MiB. GPU 0 has a total "
-                "capacity of 191.98 GiB of which 200.75 MiB is free"
+                "Exception: Capture cuda graph failed: HIP out of memory. Tried to allocate 672.00 MiB. GPU 0 has a "
+                "total capacity of 191.98 GiB of which 200.75 MiB is free"
             ),
             StartFailure.OUT_OF_MEMORY,
         ),
@@ -200,6 +200,41 @@ def test_the_engines_metrics_are_its_own() -> None:
 
 def test_images_are_known_by_release() -> None:
     assert SGLANG.image(Vendor.NVIDIA, "0.5.20") == "lmsysorg/sglang:v0.5.20"
+    rocm = "lmsysorg/sglang-rocm:v0.5.20-rocm724"
+    assert SGLANG.image(Vendor.AMD, "0.5.20", "gfx942") == f"{rocm}-mi30x-20260919"
+    assert SGLANG.image(Vendor.AMD, "0.5.20", "gfx950") == f"{rocm}-mi35x-20260920"
+
+
+@pytest.mark.parametrize(
+    ("card", "release", "lacks"),
+    [
+        ("mi300x-192gb", "0.5.20", ""),
+        ("mi325x-256gb", "0.5.18", ""),
+        ("mi355x-288gb", "0.5.21", ""),
+        (
+            "mi300x-192gb",
+            "0.5.23",
+            "0.5.14 or 0.5.16 or 0.5.18 or 0.5.20, or an image for gfx942 in",
+        ),
+        ("mi300x-192gb", "0.5.19", "spec.engine.version 0.5.14 or 0.5.16"),
+        ("mi210-64gb", "0.5.20", "an image for gfx90a in spec.engine.image"),
+        ("rx-7900-xtx-24gb", "0.5.20", "an image for gfx1100 in spec.engine.image"),
+    ],
+)
+def test_amds_cards_are_places_where_an_image_for_their_target_is_known(card: str, release: str, lacks: str) -> None:
+    asked = to_request(deployment(engine={**OWN, "version": release}), model(LLAMA_8B))
+    found = dict(SGLANG.missing_capability(asked, gpu(card)))
+    assert (lacks in str(found["need"])) if lacks else (found == {})
+    named = {**OWN, "version": release, "image": "registry.example/sglang-rocm:own", "imageVendor": "AMD"}
+    own = to_request(deployment(engine=named), model(LLAMA_8B))
+    assert SGLANG.missing_capability(own, gpu(card)) == ()
+
+
+def test_a_card_of_amd_without_a_measured_start_is_never_sure() -> None:
+    asked = to_request(deployment(engine={**OWN, "version": "0.5.20"}), model(LLAMA_8B))
+    for card in ("mi300x-192gb", "mi325x-256gb", "mi355x-288gb"):
+        settings = SGLANG.settings(asked, gpu(card), Split(1))
+        assert SGLANG.estimate(asked, gpu(card), Split(1), settings).fit is Fit.PROBABLE
 
 
 def test_no_predicted_time_is_called_validated_without_rows_of_this_engine() -> None:

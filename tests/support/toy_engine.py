@@ -124,7 +124,7 @@ def launch(options: WorkloadOptions, choice: Option) -> Launch:
     )
 
 
-def image(vendor: Vendor, release: str) -> str:
+def image(vendor: Vendor, release: str, _: str | None = None) -> str:
     """One repository for each vendor."""
     return f"example.com/abacus-{vendor.value}:{release}"
 

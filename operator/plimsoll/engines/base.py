@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from plimsoll.domain.cluster.gpus import GpuType, Vendor
 from plimsoll.domain.cluster.host import HostCache, HostEstimate
@@ -129,6 +130,14 @@ class StartCommandReader:
     unconfirmed: Callable[[ModelFacts, StartCommand], tuple[str, ...]] = lambda *_: ()
 
 
+class ImageOf(Protocol):
+    """The reference of an engine's own image, with its tag."""
+
+    def __call__(self, vendor: Vendor, release: str, gfx: str | None = None, /) -> str:
+        """Return the image for a vendor's GPUs and a release. ``gfx`` is the target of AMD's GPUs."""
+        ...
+
+
 def _not_ruled_out(_: Request, __: GpuType, ___: Split) -> bool:
     return True
 
@@ -163,7 +172,7 @@ class Engine:
             default rules nothing out.
         full_length_tokens: converts the KV tokens that an engine reports to those that requests of full length get.
         cache_bytes: the predicted and the real cache bytes of one GPU, from the KV tokens that its engine reports.
-        image: the reference of the engine's own image, with its tag, for a vendor's GPUs and a release.
+        image: the reference of the engine's own image, with its tag, for a vendor's GPUs, a release and a target.
         launch: how a container runs one replica.
         find_failure: the failure that the end of a crashed engine's log names; None if it is not one of its texts.
         most_sequences: the most requests at the same time that the engine's own defaults and its CUDA graphs are made
@@ -223,7 +232,7 @@ class Engine:
     estimate: Callable[[Request, GpuType, Split, EngineSettings], MemoryEstimate]
     full_length_tokens: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate, int], int]
     cache_bytes: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate, int], tuple[int, int]]
-    image: Callable[[Vendor, str], str]
+    image: ImageOf
     launch: Callable[[WorkloadOptions, Option], Launch]
     find_failure: Callable[[str], EngineFailure | None]
     most_sequences: Callable[[Request, GpuType], int] = lambda request, _: request.shape.concurrency

@@ -114,17 +114,46 @@ def _start_seconds(choice: Option) -> int:
 
 
 _REPOSITORIES = {Vendor.NVIDIA: "lmsysorg/sglang", Vendor.AMD: "lmsysorg/sglang-rocm"}
-"""Source: Docker Hub, organisation ``lmsysorg``. AMD's tags hold a generation and a date, which no rule gives
-(:mod:`~plimsoll.engines.sglang.capabilities`)."""
+"""Source: Docker Hub, organisation ``lmsysorg``."""
+
+_ROCM_TAGS = {
+    "gfx942": {
+        "0.5.14": "v0.5.14-rocm720-mi30x-20260702",
+        "0.5.16": "v0.5.16-rocm720-mi30x-20260730",
+        "0.5.18": "v0.5.18-rocm720-mi30x-20260829",
+        "0.5.20": "v0.5.20-rocm724-mi30x-20260919",
+    },
+    "gfx950": {
+        "0.5.14": "v0.5.14-rocm720-mi35x-20260705",
+        "0.5.17": "v0.5.17-rocm720-mi35x-20260819",
+        "0.5.18": "v0.5.18-rocm720-mi35x-20260829",
+        "0.5.19": "v0.5.19-rocm720-mi35x-20260915",
+        "0.5.20": "v0.5.20-rocm724-mi35x-20260920",
+        "0.5.21": "v0.5.21-rocm720-mi35x-20261006",
+    },
+}
+"""Tags for AMD's accelerators, by target and release. They hold a release of ROCm, a generation and a date, which no
+rule gives. Each is one that others run, read 2026-11: ROCm's requirements of Hyperloom (0.5.20), the recipes of
+sgl-cookbook (0.5.18, 0.5.21) and of InferenceX (0.5.19), and public deployments."""
+
+
+def rocm_releases(gfx: str | None) -> tuple[str, ...]:
+    """Return the releases of which an image for a target is known, the oldest first."""
+    return tuple(_ROCM_TAGS.get(gfx or "", {}))
+
 
 _OLDEST_DRIVER = 580
 """The oldest branch of NVIDIA's driver for CUDA 13, which the images of 0.5.14 and later have. Source: table 1 of
 https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"""
 
 
-def image(vendor: Vendor, release: str) -> str:
-    """Return the image of a release for the GPUs of a vendor."""
-    return f"{_REPOSITORIES[vendor]}:v{release}"
+def image(vendor: Vendor, release: str, gfx: str | None = None) -> str:
+    """Return the image of a release for the GPUs of a vendor.
+
+    One for AMD's GPUs has the usual form where no tag is known, so that an admin's mirror of it may have that tag.
+    """
+    tag = _ROCM_TAGS.get(gfx or "", {}).get(release, f"v{release}")
+    return f"{_REPOSITORIES[vendor]}:{tag}"
 
 
 def least_driver(*_: object) -> int:
