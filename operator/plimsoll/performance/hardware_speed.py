@@ -80,15 +80,16 @@ def speed_of(gpu: GpuType) -> GpuSpeed:
     return GpuSpeed("unknown", Peaks(bf16=peak), _CAUTIOUS, _UNKNOWN)
 
 
-@lru_cache(maxsize=1024)
 def as_run_by(gpu: GpuType, engine: str) -> GpuType:
     """Return a GPU type with the constants of an engine.
 
     One without rows of its own has those of the usual engine, and none of its figures is validated.
     """
-    speed = gpu.speed
-    if engine == DEFAULT_ENGINE or speed is None:
-        return gpu
+    return gpu if engine == DEFAULT_ENGINE or gpu.speed is None else _as_run_by(gpu, gpu.speed, engine)
+
+
+@lru_cache(maxsize=1024)
+def _as_run_by(gpu: GpuType, speed: GpuSpeed, engine: str) -> GpuType:
     own = next((each for each in speed.others if each.engine == engine), None)
     if own is None:
         own = EngineSpeed(engine, speed.efficiency, speed.trust.unvalidated)
