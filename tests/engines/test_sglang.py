@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.prometheus.engine_series import Series, pod_signals
 from plimsoll.adapters.prometheus.pod_scrape import read_page
-from plimsoll.api.conversion.convert import check_without_model, to_request
+from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
 from plimsoll.domain.cluster.gpus import Vendor
-from plimsoll.domain.decisions.outcomes import Fit, Split
+from plimsoll.domain.decisions.outcomes import Fit, Option, Split, Target
+from plimsoll.domain.engines.engine_choice import DraftMethod, Speculation
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.failures import read_failure
@@ -107,6 +109,35 @@ def test_what_this_engine_does_not_get_is_refused_with_field_and_fix(
     assert refused.value.field == field
     check_without_model(deployment(engine=OWN).spec)
     check_without_model(deployment(engine=OWN | {"extraArgs": ["--attention-backend", "triton"]}).spec)
+
+
+@pytest.mark.parametrize(
+    ("speculation", "draft", "words"),
+    [
+        (Speculation(2, uses_predictor=True), None, ("NEXTN", "2", "1", "3")),
+        (Speculation(4, head=DraftMethod.EAGLE3), "owner/head", ("EAGLE3", "4", "1", "5", "owner/head", "abc")),
+        (Speculation(3), "owner/small", ("STANDALONE", "3", "1", "4", "owner/small", "abc")),
+    ],
+    ids=["the model's own layers", "a head", "a small model"],
+)
+def test_speculation_is_a_chain_of_guesses_and_the_token_before_them(
+    speculation: Speculation, draft: str | None, words: tuple[str, ...]
+) -> None:
+    resource, wanted = deployment(engine=OWN), to_request(deployment(engine=OWN), model(LLAMA_8B))
+    guesses = replace(speculation, draft=None if draft is None else model(LLAMA_8B))
+    wanted = replace(wanted, engine=replace(wanted.engine, speculation=guesses))
+    card = gpu("h100-sxm-80gb")
+    settings = SGLANG.settings(wanted, card, Split(1))
+    target = Target(card.name, Split(1), ("", ""), "nvidia.com/gpu")
+    choice = Option(card, target, settings, SGLANG.estimate(wanted, card, Split(1), settings))
+    options = replace(
+        to_workload_options(resource), draft_source=draft, draft_revision=None if draft is None else "abc"
+    )
+    arguments = SGLANG.launch(options, choice).arguments
+    flags = [flag for flag in arguments if flag.startswith("--speculative-")]
+    assert tuple(arguments[arguments.index(flag) + 1] for flag in flags) == words
+    assert set(flags) <= set(OPTIONS)
+    assert all(owned_flag(flag, SGLANG.owned_flags) is not None for flag in flags)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from tests.support.sglang_logs import GEMMA_3090, QWEN3_32B, QWEN38_27B_H100, RE
 from tests.support.start_logs import log_0_32_0
 from tests.support.tables import every_case
 from tests.support.work import measured_effort
+
+REAL = Path(__file__).parent / "data" / "sglang_0.5.23_cpu.log"
 
 MOST_EFFORT = 300.0
 """As for the other engine's logs."""
@@ -125,6 +128,21 @@ def test_options_are_read_in_both_forms(fields: dict[str, Any], name: str, value
 )
 def test_ranks_of_attention_are_among_those_of_tensor_parallelism(fields: dict[str, Any], split: Split) -> None:
     assert read(arguments("deepseek-ai/DeepSeek-R1", **fields)).split == split
+
+
+def test_a_real_start_is_read_as_it_was_printed() -> None:
+    """0.5.23 on a processor, with a tiny model, four requests of 1,024 tokens and a cap of 4,096."""
+    text = REAL.read_text(encoding="utf-8")
+    found = read(text)
+    assert (found.model, found.served, found.failure, found.split) == ("/models/tiny", True, None, Split(1))
+    assert (found.options.max_model_len, found.options.max_num_seqs, found.figures.kv_tokens) == (1024, 4, 4096)
+    assert (found.options.max_num_batched_tokens, found.options.utilization) == (2048, 0.846)
+    assert (found.options.enforce_eager, found.options.unfollowed) == (True, ())
+    assert (gib(found.figures.free_bytes), gib(found.figures.weights_bytes)) == (18.93, 0.04)
+    assert "on a processor" in found.complaint
+    assert "--max-total-tokens" in read(text.replace("'device': 'cpu'", "'device': 'cuda'")).complaint
+    assert len(text.splitlines()) > 30
+    assert len(last_start().of(text.splitlines())) < 12, "most lines say nothing about memory"
 
 
 def test_the_form_of_the_arguments_says_which_releases_it_may_be() -> None:

@@ -23,7 +23,8 @@ from testbed.engine.environment import ensure_engine
 from testbed.engine.tiny_model import write_tiny_model
 from testbed.ports import PortReservation
 from testbed.sglang.environment import VERSION
-from testbed.sglang.server import SglangServer
+from testbed.sglang.server import START_SECONDS, SglangServer
+from testbed.waiting import wait_until
 from tests.support.rendered import choice_of, tiny_twin
 
 pytestmark = pytest.mark.engine
@@ -75,6 +76,8 @@ def test_the_rendered_probes_are_answered(running: SglangServer, launch: Launch)
 
 def test_its_log_is_read_and_its_form_is_that_of_its_release(running: SglangServer, model: Path) -> None:
     """The figures are those of a machine without a GPU, from which nothing is learned."""
+    # It is ready a moment before it says so.
+    wait_until(lambda: "ready to roll" in running.words(), START_SECONDS, "the last line of a start")
     lines = running.log.read_text(encoding="utf-8", errors="replace").splitlines()
     found = read_lines(last_start().of(lines))
     assert found is not None

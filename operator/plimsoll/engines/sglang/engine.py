@@ -46,7 +46,12 @@ SGLANG = Engine(
     owned_flags=OWNED_FLAGS,
     reserved_environment=RESERVED_ENVIRONMENT,
     lora_ranks=(),
-    since={Feature.PLANNING_AHEAD: OVERLAPS_SINCE},
+    since={
+        Feature.PLANNING_AHEAD: OVERLAPS_SINCE,
+        Feature.MTP: OLDEST,
+        Feature.EAGLE: OLDEST,
+        Feature.DRAFT_MODEL: OLDEST,
+    },
     copies_encoder_since={},
     adapters_refusal=lambda _: "No memory law covers SGLang's pool of adapters: remove spec.engine.lora.",
     host_use=lambda _: NO_HOST_USE,

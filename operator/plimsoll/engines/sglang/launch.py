@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.decisions.outcomes import EngineSettings, Option
-from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.engine_choice import DraftMethod, EngineVersion
 from plimsoll.domain.requests.workload import CACHE_PATH, ENGINE_PORT, TEMPORARY_PATH, WorkloadOptions
 from plimsoll.domain.units import GIB, ceil_div
 from plimsoll.engines.base import Launch, Probe
@@ -85,7 +85,7 @@ def engine_arguments(options: WorkloadOptions, choice: Option) -> list[str]:
     ]
     if settings.quantization is not None:
         arguments += ["--quantization", settings.quantization]
-    arguments += _graphs(settings)
+    arguments += [*_graphs(settings), *_speculation(settings, options)]
     return [*arguments, "--host", "0.0.0.0", "--port", str(ENGINE_PORT), "--enable-metrics", *options.extra_args]  # noqa: S104
 
 
@@ -106,6 +106,31 @@ def _graphs(settings: EngineSettings) -> list[str]:
     if not settings.enforce_eager:
         return ["--cuda-graph-max-bs-decode", str(settings.max_num_seqs)]
     return ["--cuda-graph-backend-decode", "disabled", "--cuda-graph-backend-prefill", "disabled"]
+
+
+_ALGORITHMS = {
+    DraftMethod.MTP: "NEXTN",
+    DraftMethod.EAGLE: "EAGLE",
+    DraftMethod.EAGLE3: "EAGLE3",
+    DraftMethod.DRAFT_MODEL: "STANDALONE",
+}
+"""The engine's words for ``--speculative-algorithm`` (``arg_groups/fields/spec.py``)."""
+
+
+def _speculation(settings: EngineSettings, options: WorkloadOptions) -> list[str]:
+    """Flags of speculative decoding: a chain of guesses, which are verified together with the token before them."""
+    drafting = settings.drafting
+    if drafting is None:
+        return []
+    flags = {
+        "--speculative-algorithm": _ALGORITHMS[drafting.method],
+        "--speculative-num-steps": str(drafting.tokens),
+        "--speculative-eagle-topk": "1",
+        "--speculative-num-draft-tokens": str(drafting.tokens + 1),
+        "--speculative-draft-model-path": options.draft_source,
+        "--speculative-draft-model-revision": options.draft_revision,
+    }
+    return [word for flag, value in flags.items() if value is not None for word in (flag, value)]
 
 
 def _start_seconds(choice: Option) -> int:
