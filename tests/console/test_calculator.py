@@ -339,7 +339,7 @@ def test_two_engines_are_compared_in_each_row_and_in_the_sentences_of_one_type()
     assert "SGLang is not compared: " in refused
     wrong = seen(model=MODEL, gpu=GPU, against_engine="abacus").fault
     assert wrong is not None
-    assert wrong.name == "against-engine"
+    assert wrong.field == "against-engine"
 
 
 async def test_the_console_shows_what_the_static_page_shows() -> None:
