@@ -160,6 +160,7 @@ latency-accuracy: $(READY) ## our times per token and to the first token against
 latency-fit: $(READY) ## fit the constants of operator/plimsoll/catalog/performance.json anew (two minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group latency-fit
 	$(BIN)/python -m benchmarks.latency.fit
+	$(BIN)/python -m benchmarks.latency.fit --engines
 
 # A mutant is often as long as the original, and as old to the second: its bytecode would be taken for that of the other.
 mutants check-mutants: export PYTHONDONTWRITEBYTECODE := 1

@@ -20,7 +20,7 @@ from plimsoll.domain.cluster.gpus import MANY_SEQUENCES, Vendor
 from plimsoll.performance.slo import TPOT_QUARTER, TTFT_QUARTER
 
 CONSTANTS: Final = Path(__file__).resolve().parents[2] / "operator" / "plimsoll" / "catalog" / "performance.json"
-_ENOUGH_ROWS: Final = 20
+ENOUGH_ROWS: Final = 20
 """With so many rows of a GPU type its class is ``measured``; of a kind of weights and load, it is validated."""
 
 _WIDER: Final = 1.25
@@ -209,18 +209,19 @@ def write_constants(
             case.gpu.name for case in cases if case.family == family["name"] and case.gpu.vendor is not Vendor.AMD
         }
         family["trust"] = FAMILY if members else UNKNOWN
-        family["cards"] = {name: MEASURED for name in sorted(members) if rows[name] >= _ENOUGH_ROWS}
+        family["cards"] = {name: MEASURED for name in sorted(members) if rows[name] >= ENOUGH_ROWS}
     answers = [predictions(cases, held_out, kind) for kind in ("source", "model")]
     document["bands"] = {
-        "validated_rows": _ENOUGH_ROWS,
+        "validated_rows": ENOUGH_ROWS,
         "wider": {UNKNOWN: _WIDER},
-        "tpot": _plain(bands_of(cases, answers, TPOT)),
-        "ttft": _plain(bands_of(cases, answers, TTFT)),
+        "tpot": plain(bands_of(cases, answers, TPOT)),
+        "ttft": plain(bands_of(cases, answers, TTFT)),
     }
-    path.write_text(f"{_narrow(json.dumps(document, indent=1))}\n", encoding="utf-8")
+    path.write_text(f"{narrow(json.dumps(document, indent=1))}\n", encoding="utf-8")
 
 
-def _plain(bands: Bands) -> dict[str, Any]:
+def plain(bands: Bands) -> dict[str, Any]:
+    """Return the bands of one figure as the catalogue holds them."""
     return {
         "usual": _factors(bands.usual),
         "cells": [
@@ -235,7 +236,7 @@ def _factors(edges: Edges) -> list[float]:
     return [min(round(exp(edges[0]), 2), 0.95), max(round(exp(edges[1]), 2), 1.05)]
 
 
-def _narrow(text: str) -> str:
+def narrow(text: str) -> str:
     """Return JSON with the innermost lists and cells on one line each."""
     text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
     return re.sub(r"\{\s+(\"weights\"[^{}]*?)\s+\}", lambda found: f"{{{' '.join(found[1].split())}}}", text)

@@ -1,5 +1,7 @@
 """``python -m benchmarks.latency.fit``: fit the constants, hold back models and GPU types, write the catalogue's file.
 
+With ``--engines`` it leaves vLLM's constants as they are, and fits the factors of the other engines on them.
+
 It needs scipy, which ``make latency-fit`` adds to the environment.
 """
 
@@ -8,9 +10,10 @@ from __future__ import annotations
 import sys
 import time
 
-from benchmarks.latency.bands import write_constants
+from benchmarks.latency import engines
+from benchmarks.latency.bands import CONSTANTS, write_constants
 from benchmarks.latency.cases import Case, cases_of
-from benchmarks.latency.fitting import fit, without
+from benchmarks.latency.fitting import fit, fit_factors, without
 from benchmarks.latency.folds import KINDS, folds, write_held_out
 from benchmarks.latency.parameters import Fitted
 from benchmarks.latency.rows import read_rows
@@ -31,6 +34,27 @@ def main() -> int:
     return 0
 
 
+def fit_engines() -> int:
+    """Fit the factors of the other engines on the constants that the catalogue has."""
+    for engine in engines.ENGINE_ROWS:
+        _fit_engine(engine)
+        _say(f"{engine}: fitted, with every fold held back")
+    return 0
+
+
+def _fit_engine(engine: str) -> None:
+    """Fit the factors of one engine, with every fold held back once."""
+    cases = cases_of(read_rows(engines.ENGINE_ROWS[engine]))
+    found: dict[str, dict[str, engines.Logs]] = {}
+    for kind, names in engines.fold_names(cases).items():
+        found[kind] = {
+            name: fit_factors([case for case, each in zip(cases, names, strict=True) if each != name], engines.SPREADS)
+            for name in sorted(set(names))
+        }
+    engines.write_held_out(engine, found)
+    engines.write_factors(engine, cases, fit_factors(cases, engines.SPREADS), found, CONSTANTS)
+
+
 def _held_out(cases: list[Case], kind: str, fitted: Fitted) -> dict[str, Fitted]:
     """Return the constants without each fold, begun from the constants of all rows."""
     names = folds(cases, kind)
@@ -47,4 +71,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fit_engines() if sys.argv[1:] == ["--engines"] else main())

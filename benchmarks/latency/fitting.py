@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, sqrt
 from typing import Final
@@ -14,6 +14,7 @@ from scipy.optimize import least_squares
 from benchmarks.latency.cases import Case
 from benchmarks.latency.parameters import COMMON, FAMILY, FOLLOWERS, Fitted
 from benchmarks.latency.vectors import NAMES, Stack, Vector
+from plimsoll.performance.hardware_speed import speed_of
 
 _TPOT_SCALE: Final = 0.12
 _TTFT_SCALE: Final = 0.25
@@ -34,6 +35,7 @@ _EVALUATIONS: Final = 50
 class _Problem:
     """Cases with the roots of their weights, and the generation of each."""
 
+    cases: tuple[Case, ...]
     stack: Stack
     families: tuple[str, ...]
     members: Vector
@@ -124,6 +126,31 @@ def fit(cases: Sequence[Case], start: Fitted | None = None) -> Fitted:
     return problem.unpack(found.x)
 
 
+def fit_factors(cases: Sequence[Case], spreads: Mapping[str, float]) -> dict[str, float]:
+    """Return the logarithms of the factors on the catalogue's constants that make the errors of these cases small.
+
+    ``spreads`` says how far rows may pull each of them.
+    """
+    problem = _problem(cases)
+    base = np.array([[getattr(speed_of(case.gpu).efficiency, name) for case in problem.cases] for name in NAMES])
+    spread = np.array([spreads[name] for name in NAMES])
+
+    def constants(x: Vector) -> Vector:
+        return base * np.exp(x)[:, None]
+
+    def residuals(x: Vector) -> Vector:
+        return np.concatenate([problem.errors(constants(x)), x / spread])
+
+    def slopes(x: Vector) -> Vector:
+        errors = problem.errors(constants(x))
+        moved = [(problem.errors(constants(x + _STEP * unit)) - errors) / _STEP for unit in np.eye(len(x))]
+        return np.concatenate([np.array(moved).T, np.diag(1 / spread)])
+
+    start = np.zeros(len(NAMES))
+    found = least_squares(residuals, start, jac=slopes, max_nfev=_EVALUATIONS, x_scale=spread, ftol=1e-5)
+    return dict(zip(NAMES, map(float, found.x), strict=True))
+
+
 def _problem(cases: Sequence[Case]) -> _Problem:
     groups: dict[tuple[str, str, str], list[Case]] = defaultdict(list)
     for case in cases:
@@ -141,6 +168,7 @@ def _problem(cases: Sequence[Case]) -> _Problem:
     old = np.array([case.row.synchronous for case in chosen])
     roots = np.sqrt(np.array(weights) * np.where(old, _SYNCHRONOUS_WEIGHT, 1.0))
     return _Problem(
+        cases=tuple(chosen),
         stack=Stack(chosen),
         families=families,
         members=np.array([families.index(case.family) for case in chosen]),

@@ -52,6 +52,18 @@ def _lines(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
     yield from _coverage(cases, columns)
 
 
+def errors_of(cases: Sequence[Case], columns: Sequence[Column]) -> str:
+    """Return the errors by GPU type, source, users and kind of weights, as Markdown."""
+    users = [name for _, name in _USERS]
+    groups: list[_Group] = [
+        ("by GPU type", None, _gpu),
+        ("by source", None, _source),
+        ("by users of an engine", users, _users),
+        ("by kind of weights", None, _kind),
+    ]
+    return "\n".join(_all_errors(cases, columns, groups, "")).rstrip("\n")
+
+
 def compared(cases: Sequence[Case], columns: Sequence[Column], peer: str, said: Sequence[Prediction | None]) -> str:
     """Return the errors of a peer and of the columns on those rows that the peer has an answer for, as Markdown."""
     kept = [place for place, each in enumerate(said) if each is not None]

@@ -128,7 +128,7 @@ def test_a_log_is_read_by_the_engine_that_wrote_it(run: Run) -> None:
     assert "This is about Abacus" in err
     status, _, err = run("learn", "-", "--gpu", GPU, stdin="nothing\n")
     assert status == 2
-    assert "no start-up log of vLLM or Abacus" in err
+    assert "no start-up log of vLLM or SGLang or Abacus" in err
 
 
 @pytest.mark.parametrize(

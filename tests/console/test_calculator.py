@@ -75,6 +75,8 @@ OPTIONS: tuple[dict[str, str], ...] = (
         "startup": "90",
     },
     {"speculate": "Draft 3", "draft": "Qwen/Qwen3-0.6B"},
+    {"against-engine": "sglang"},
+    {"engine": "sglang:0.5.22", "against-engine": "vllm:0.31.0"},
 )
 
 
@@ -324,6 +326,20 @@ def test_an_api_is_compared_in_each_row_and_in_the_sentences_of_one_type() -> No
     assert "requests a day; cheapest: " in many
     assert "9,000 requests a day in 24 hours: $5.40 a day at the API" in one
     assert "requests a day" not in page(urlencode({"model": MODEL, "gpu": GPU}))
+
+
+def test_two_engines_are_compared_in_each_row_and_in_the_sentences_of_one_type() -> None:
+    many = page(urlencode({"model": MODEL, "against-engine": "sglang"}))
+    one = page(urlencode({"model": MODEL, "gpu": GPU, "against-engine": "sglang"}))
+    assert '<span class="under">SGLang 0.5.23: ' in many
+    assert "vLLM 0.32.0 on h100-sxm-80gb x " in one
+    assert "SGLang 0.5.23 on h100-sxm-80gb x " in one
+    assert "SGLang" not in page(urlencode({"model": MODEL, "gpu": GPU})).partition("<h2")[2]
+    refused = page(urlencode({"model": MODEL, "gpu": GPU, "against-engine": "sglang", "cpu-offload": "1Gi"}))
+    assert "SGLang is not compared: " in refused
+    wrong = seen(model=MODEL, gpu=GPU, against_engine="abacus").fault
+    assert wrong is not None
+    assert wrong.field == "against-engine"
 
 
 async def test_the_console_shows_what_the_static_page_shows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.prometheus.engine_series import Series, pod_signals
 from plimsoll.adapters.prometheus.pod_scrape import read_page
-from plimsoll.api.conversion.convert import check_without_model, to_request
+from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
 from plimsoll.domain.cluster.gpus import Vendor
-from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Fit, Option, Split, Target
+from plimsoll.domain.engines.engine_choice import DraftMethod, Speculation
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.failures import read_failure
@@ -110,6 +112,35 @@ def test_what_this_engine_does_not_get_is_refused_with_field_and_fix(
 
 
 @pytest.mark.parametrize(
+    ("speculation", "draft", "words"),
+    [
+        (Speculation(2, uses_predictor=True), None, ("NEXTN", "2", "1", "3")),
+        (Speculation(4, head=DraftMethod.EAGLE3), "owner/head", ("EAGLE3", "4", "1", "5", "owner/head", "abc")),
+        (Speculation(3), "owner/small", ("STANDALONE", "3", "1", "4", "owner/small", "abc")),
+    ],
+    ids=["the model's own layers", "a head", "a small model"],
+)
+def test_speculation_is_a_chain_of_guesses_and_the_token_before_them(
+    speculation: Speculation, draft: str | None, words: tuple[str, ...]
+) -> None:
+    resource, wanted = deployment(engine=OWN), to_request(deployment(engine=OWN), model(LLAMA_8B))
+    guesses = replace(speculation, draft=None if draft is None else model(LLAMA_8B))
+    wanted = replace(wanted, engine=replace(wanted.engine, speculation=guesses))
+    card = gpu("h100-sxm-80gb")
+    settings = SGLANG.settings(wanted, card, Split(1))
+    target = Target(card.name, Split(1), ("", ""), "nvidia.com/gpu")
+    choice = Option(card, target, settings, SGLANG.estimate(wanted, card, Split(1), settings))
+    options = replace(
+        to_workload_options(resource), draft_source=draft, draft_revision=None if draft is None else "abc"
+    )
+    arguments = SGLANG.launch(options, choice).arguments
+    flags = [flag for flag in arguments if flag.startswith("--speculative-")]
+    assert tuple(arguments[arguments.index(flag) + 1] for flag in flags) == words
+    assert set(flags) <= set(OPTIONS)
+    assert all(owned_flag(flag, SGLANG.owned_flags) is not None for flag in flags)
+
+
+@pytest.mark.parametrize(
     ("spec", "field", "fix"),
     [
         ({"engine": OWN | {"cpuOffload": "8Gi"}}, "spec.engine.cpuOffload", "remove it"),
@@ -141,6 +172,38 @@ def test_what_the_model_does_not_go_with_is_refused_too(spec: dict[str, Any], fi
             "ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes.",
             StartFailure.MEMORY_HELD_BY_OTHERS,
         ),
+        (
+            (
+                "RuntimeError: Not enough GPU memory for hybrid (mamba/linear-attention) state cache. Computed "
+                "max_mamba_cache_size=0 (total_rest_memory=0.31 GB, mamba_cache_per_req=147.50 MB). Try: (1) reduce "
+                "--max-running-requests, (2) increase --mem-fraction-static, (3) reduce --speculative-num-draft-tokens"
+            ),
+            StartFailure.MAMBA_BLOCKS,
+        ),
+        (
+            "max_total_tokens=131072 is larger than the profiled value -561981. Use the profiled value instead.",
+            StartFailure.NO_KV_CACHE,
+        ),
+        (
+            (
+                "ValueError: SWA pool (1536 tokens) cannot hold even one request: the prefill admission floor is "
+                "sliding_window_size (2047) + page_size (1). Increase --swa-full-tokens-ratio or the total KV budget."
+            ),
+            StartFailure.KV_CACHE_TOO_SMALL,
+        ),
+        ("AssertionError: 40 is not divisible by 3", StartFailure.HEADS_NOT_DIVISIBLE),
+        ("ValueError: tp_size 8 must be divisible by ep_size 3", StartFailure.HEADS_NOT_DIVISIBLE),
+        (
+            (
+                "Exception: Capture cuda graph failed: HIP out of memory. Tried to allocate 672.00 MiB. GPU 0 has a "
+                "total capacity of 191.98 GiB of which 200.75 MiB is free"
+            ),
+            StartFailure.OUT_OF_MEMORY,
+        ),
+        (
+            "RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 512 tokens.",
+            StartFailure.OUT_OF_MEMORY,
+        ),
         ("Rank 0 scheduler died during initialization (exit code: -9)", StartFailure.HOST_MEMORY),
         ("sglang serve: error: unrecognized arguments: --nonsense", StartFailure.OPTIONS_REFUSED),
     ],
@@ -153,6 +216,11 @@ def test_a_crash_is_read_in_the_engines_words_whatever_the_container_says(line: 
     )
 
 
+def test_a_cap_above_what_there_was_room_for_is_no_failure() -> None:
+    line = "max_total_tokens=131072 is larger than the profiled value 97503. Use the profiled value instead."
+    assert SGLANG.find_failure(line) is None
+
+
 def test_the_engines_metrics_are_its_own() -> None:
     assert all(name.startswith("sglang:") for name in METRICS.names)
     assert METRICS.capacity_tokens({}, 405_725.0) == 405_725
@@ -163,9 +231,44 @@ def test_the_engines_metrics_are_its_own() -> None:
 
 def test_images_are_known_by_release() -> None:
     assert SGLANG.image(Vendor.NVIDIA, "0.5.20") == "lmsysorg/sglang:v0.5.20"
+    rocm = "lmsysorg/sglang-rocm:v0.5.20-rocm724"
+    assert SGLANG.image(Vendor.AMD, "0.5.20", "gfx942") == f"{rocm}-mi30x-20260919"
+    assert SGLANG.image(Vendor.AMD, "0.5.20", "gfx950") == f"{rocm}-mi35x-20260920"
 
 
-def test_no_predicted_time_is_called_validated_before_rows_of_this_engine_are_behind_it() -> None:
+@pytest.mark.parametrize(
+    ("card", "release", "lacks"),
+    [
+        ("mi300x-192gb", "0.5.20", ""),
+        ("mi325x-256gb", "0.5.18", ""),
+        ("mi355x-288gb", "0.5.21", ""),
+        (
+            "mi300x-192gb",
+            "0.5.23",
+            "0.5.14 or 0.5.16 or 0.5.18 or 0.5.20, or an image for gfx942 in",
+        ),
+        ("mi300x-192gb", "0.5.19", "spec.engine.version 0.5.14 or 0.5.16"),
+        ("mi210-64gb", "0.5.20", "an image for gfx90a in spec.engine.image"),
+        ("rx-7900-xtx-24gb", "0.5.20", "an image for gfx1100 in spec.engine.image"),
+    ],
+)
+def test_amds_cards_are_places_where_an_image_for_their_target_is_known(card: str, release: str, lacks: str) -> None:
+    asked = to_request(deployment(engine={**OWN, "version": release}), model(LLAMA_8B))
+    found = dict(SGLANG.missing_capability(asked, gpu(card)))
+    assert (lacks in str(found["need"])) if lacks else (found == {})
+    named = {**OWN, "version": release, "image": "registry.example/sglang-rocm:own", "imageVendor": "AMD"}
+    own = to_request(deployment(engine=named), model(LLAMA_8B))
+    assert SGLANG.missing_capability(own, gpu(card)) == ()
+
+
+def test_a_card_of_amd_without_a_measured_start_is_never_sure() -> None:
+    asked = to_request(deployment(engine={**OWN, "version": "0.5.20"}), model(LLAMA_8B))
+    for card in ("mi300x-192gb", "mi325x-256gb", "mi355x-288gb"):
+        settings = SGLANG.settings(asked, gpu(card), Split(1))
+        assert SGLANG.estimate(asked, gpu(card), Split(1), settings).fit is Fit.PROBABLE
+
+
+def test_no_predicted_time_is_called_validated_without_rows_of_this_engine() -> None:
     asked = to_request(deployment(engine=OWN), model(LLAMA_8B))
     card, split = gpu("h100-sxm-80gb"), Split(1)
     found = speed_of(asked, card, split, SGLANG.settings(asked, card, split))

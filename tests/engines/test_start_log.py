@@ -11,16 +11,11 @@ from plimsoll.domain.engines.engine_choice import CpuOffload, DraftMethod, Engin
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
+from plimsoll.engines.start_fields import fields_of, integer_in, number_in, text_in
+from plimsoll.engines.start_lines import LONGEST_LINE, MOST_CHARACTERS, MOST_LINES
 from plimsoll.engines.starts import StartLog
 from plimsoll.engines.vllm.releases.options import default_sequences, default_step, default_utilization
-from plimsoll.engines.vllm.starts.start_fields import fields_of, integer_in, number_in, text_in
-from plimsoll.engines.vllm.starts.start_log import (
-    LONGEST_LINE,
-    MOST_CHARACTERS,
-    MOST_LINES,
-    lines_of_last_start,
-    read_start_log,
-)
+from plimsoll.engines.vllm.starts.start_log import last_start, read_start_log
 from tests.support.planning import gpu
 from tests.support.start_logs import (
     MODEL,
@@ -257,7 +252,7 @@ def test_no_content_makes_the_reading_slow(lines: Iterable[str]) -> None:
 
 def test_of_many_long_lines_no_more_characters_are_kept_than_the_limit() -> None:
     line = "Free memory on device (" + "1 " * 30_000
-    kept = lines_of_last_start(["vLLM API server version 0.11.0", *([line] * 2_000)])
+    kept = last_start().of(["vLLM API server version 0.11.0", *([line] * 2_000)])
     assert MOST_CHARACTERS - len(line) <= sum(map(len, kept)) <= MOST_CHARACTERS
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Split
-from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, StaticShare
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, Speculation, StaticShare
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.requests.serving import Request
@@ -21,6 +21,7 @@ from plimsoll.engines.sglang.memory.free import effective_share, free_bytes, tak
 from plimsoll.engines.sglang.memory.outside import outside, request_table_bytes
 from plimsoll.engines.sglang.memory.pool import Cells, Pools, cells_of
 from plimsoll.engines.sglang.settings import engine_settings, may_fit, with_a_small_step
+from plimsoll.memory.weights import weights_bytes
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, gpu, request
 
@@ -83,6 +84,43 @@ def test_a_window_counts_in_full_in_classes_that_the_engine_does_not_list() -> N
     assert listed.window_tokens == 128
     assert listed.window == listed.full
     assert other.window == 0
+
+
+def guessing(wanted: Request, speculation: Speculation) -> Request:
+    return replace(wanted, engine=replace(wanted.engine, speculation=speculation))
+
+
+@pytest.mark.parametrize(
+    ("name", "draft", "plain", "cell"),
+    [
+        # 61 layers of 576 numbers of 2 bytes, and one more.
+        ("deepseek-ai/DeepSeek-V3", None, 61 * 1_152, 62 * 1_152),
+        # 32 layers of 8 heads of 128, and 16 of 8 heads of 64.
+        ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama__Llama-3.2-1B-Instruct", 32 * 4_096, 32 * 4_096 + 16 * 2_048),
+    ],
+)
+def test_a_draft_keeps_as_many_tokens_in_layers_of_its_own(name: str, draft: str | None, plain: int, cell: int) -> None:
+    wanted = asked(name)
+    own = Speculation(3, uses_predictor=True) if draft is None else Speculation(3, facts_of(draft))
+    found = cells_of(guessing(wanted, own), Split(1))
+    assert (cells_of(wanted, Split(1)).full, found.full) == (plain, cell)
+
+
+def test_a_draft_is_weights_a_reserve_outside_and_never_sure() -> None:
+    wanted, small = asked(), facts_of("meta-llama__Llama-3.2-1B-Instruct")
+    plain, found = figures(wanted), figures(guessing(wanted, Speculation(3, small)))
+    assert found.weights_bytes - plain.weights_bytes == weights_bytes(small, small.checkpoint.precision, Split(1))
+    assert plain.budget_bytes - found.budget_bytes == pytest.approx(6 * GIB, abs=0.1 * GIB)
+    assert (plain.fit, found.fit) == (Fit.SURE, Fit.PROBABLE)
+    (doubt,) = found.doubts
+    assert dict(doubt.numbers)["pairs"] == "speculative decoding under SGLang"
+
+
+def test_a_draft_next_to_states_or_windows_has_no_law_and_is_refused() -> None:
+    states = asked("Qwen/Qwen3-Next-80B-A3B-Instruct")
+    assert cells_of(states, Split(4)).slot
+    with pytest.raises(UnsupportedModel, match="a draft next to windows or recurrent states"):
+        cells_of(guessing(states, Speculation(2, uses_predictor=True)), Split(4))
 
 
 def test_caches_and_formats_without_a_law_are_refused_by_name() -> None:

@@ -37,6 +37,7 @@ SPECS: Final[tuple[dict[str, Any], ...]] = (
     {"contextLength": 512, "concurrency": 300},
     {"contextLength": 4096, "concurrency": 4, "kvCache": {"precision": "fp8"}, "engine": {"enforceEager": True}},
     {"contextLength": 4096, "concurrency": 4, "precision": "fp8"},
+    {"contextLength": 4096, "concurrency": 4, "engine": {"speculation": {"method": "Mtp", "tokens": 2}}},
 )
 
 HEAD: Final = {

@@ -12,16 +12,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from plimsoll.adapters.prometheus.pod_scrape import scraped
 from plimsoll.api.conversion.convert import to_workload_options
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.engines.base import Launch
 from plimsoll.engines.sglang.engine import SGLANG
 from plimsoll.engines.sglang.metrics import METRICS
+from plimsoll.engines.sglang.starts.start_log import last_start, read_lines
 from plimsoll.rebalance.signals.metrics import EngineSample
 from testbed.engine.environment import ensure_engine
 from testbed.engine.tiny_model import write_tiny_model
 from testbed.ports import PortReservation
 from testbed.sglang.environment import VERSION
-from testbed.sglang.server import SglangServer
+from testbed.sglang.server import START_SECONDS, SglangServer
+from testbed.waiting import wait_until
 from tests.support.rendered import choice_of, tiny_twin
 
 pytestmark = pytest.mark.engine
@@ -69,6 +72,22 @@ def sample(running: SglangServer) -> EngineSample:
 def test_the_rendered_probes_are_answered(running: SglangServer, launch: Launch) -> None:
     for probe in (launch.startup, launch.readiness, launch.liveness):
         assert running.status(probe.path) == 200
+
+
+def test_its_log_is_read_and_its_form_is_that_of_its_release(running: SglangServer, model: Path) -> None:
+    """The figures are those of a machine without a GPU, from which nothing is learned."""
+    # It is ready a moment before it says so.
+    wait_until(lambda: "ready to roll" in running.words(), START_SECONDS, "the last line of a start")
+    lines = running.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    found = read_lines(last_start().of(lines))
+    assert found is not None
+    assert (found.model, found.served, found.failure) == (str(model), True, None)
+    assert (found.options.max_model_len, found.options.max_num_seqs, found.figures.kv_tokens) == (1024, 4, TOKENS)
+    assert found.since is not None
+    assert found.since <= EngineVersion.of(VERSION)
+    assert found.figures.weights_bytes is not None
+    assert found.options.unfollowed == ()
+    assert "on a processor without a GPU" in found.complaint
 
 
 def test_every_series_that_is_read_is_there_with_no_labels_but_the_engine_s(running: SglangServer) -> None:

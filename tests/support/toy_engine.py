@@ -20,6 +20,7 @@ from plimsoll.domain.requests.workload import ENGINE_PORT, WorkloadOptions
 from plimsoll.engines.base import Engine, Launch, Probe, StartCommandReader, StartLogReader
 from plimsoll.engines.flags import OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.start_lines import LastStart
 from plimsoll.engines.starts import StartCommand, StartFigures, StartLog, StartOptions
 from plimsoll.memory.cache_bytes import PER_TOKEN_CACHES, RankFormat, token_bytes
 from plimsoll.memory.load import needed_tokens
@@ -123,7 +124,7 @@ def launch(options: WorkloadOptions, choice: Option) -> Launch:
     )
 
 
-def image(vendor: Vendor, release: str) -> str:
+def image(vendor: Vendor, release: str, _: str | None = None) -> str:
     """One repository for each vendor."""
     return f"example.com/abacus-{vendor.value}:{release}"
 
@@ -155,6 +156,11 @@ def read_command(words: Sequence[str], _: Mapping[str, str], __: str, ___: Engin
 def server_arguments(words: Sequence[str]) -> tuple[str, ...] | None:
     """Return the words after ``abacus serve``."""
     return tuple(words[2:]) if list(words[:2]) == ["abacus", "serve"] else None
+
+
+def last_start() -> LastStart:
+    """Return a keeper of lines. Every line begins a start."""
+    return LastStart(("abacus ",), _LOGGED)
 
 
 def read_log(lines: Iterable[str]) -> StartLog | None:
@@ -192,7 +198,7 @@ ABACUS = Engine(
     image=image,
     launch=launch,
     find_failure=find_failure,
-    start_logs=StartLogReader(read_log),
+    start_logs=StartLogReader(last_start, read_log),
     start_commands=StartCommandReader(
         server_arguments,
         lambda image: "abacus" in image,

@@ -17,6 +17,7 @@ from plimsoll.domain.cluster.gpus import (
     Band,
     Curve,
     Efficiency,
+    EngineSpeed,
     GpuSpeed,
     GpuType,
     Interconnect,
@@ -180,7 +181,16 @@ def _speed_of(entry: Mapping[str, Any]) -> GpuSpeed | None:
         efficiency=Efficiency(**family["efficiency"]),
         trust=_trust(family["cards"].get(entry["name"], family["trust"]), family["name"]),
         links=_links(card, entry["interconnect"]),
+        others=tuple(_engine_speed(name, entry["name"], family) for name in fitted["engines"]),
     )
+
+
+def _engine_speed(engine: str, card: str, family: Mapping[str, Any]) -> EngineSpeed:
+    """Return the speed of a card with an engine that has rows of its own."""
+    own = _document("performance.json")["engines"][engine]
+    name = own["cards"].get(card, own["families"].get(family["name"], own["trust"]))
+    values = {key: value * own["factors"].get(key, 1.0) for key, value in family["efficiency"].items()}
+    return EngineSpeed(engine, Efficiency(**values), _trust(name, family["name"], engine))
 
 
 def _slice_speed(card: GpuSpeed | None, compute: Fraction) -> GpuSpeed | None:
@@ -207,17 +217,24 @@ def _is_of_family(entry: Mapping[str, Any], family: Mapping[str, Any]) -> bool:
 
 
 @cache
-def _trust(name: str, family: str) -> Trust:
-    """Return the bands of the cards of one class in a family, for every kind of weights, few and many sequences."""
-    few, many = ([_band(name, family, kind, load) for kind in WeightKind] for load in ("few", "many"))
+def _trust(name: str, family: str, engine: str = "") -> Trust:
+    """Return the bands of the cards of one class in a family, for every kind of weights, few and many sequences.
+
+    ``engine`` is one with rows of its own; empty for the usual one.
+    """
+    few, many = ([_band(name, family, kind, load, engine) for kind in WeightKind] for load in ("few", "many"))
     return Trust(name, tuple(zip(few, many, strict=True)))
 
 
-def _band(name: str, family: str, kind: WeightKind, load: str) -> Band:
-    bands = _document("performance.json")["bands"]
-    wider = bands["wider"].get(name, 1.0)
-    (tpot, rows), (ttft, _) = _cell(bands["tpot"], family, kind, load), _cell(bands["ttft"], family, kind, load)
-    is_validated = name == "measured" and rows >= bands["validated_rows"]
+def _band(name: str, family: str, kind: WeightKind, load: str, engine: str) -> Band:
+    document = _document("performance.json")
+    common = document["bands"]
+    bands = document["engines"][engine]["bands"] if engine else common
+    wider = common["wider"].get(name, 1.0)
+    (tpot, rows), (ttft, starts) = _cell(bands["tpot"], family, kind, load), _cell(bands["ttft"], family, kind, load)
+    # Few rows of an engine have a first token that can be scored.
+    least = min(rows, starts) if engine else rows
+    is_validated = name == "measured" and least >= common["validated_rows"]
     return Band((tpot[0] / wider, tpot[1] * wider), (ttft[0] / wider, ttft[1] * wider), is_validated)
 
 

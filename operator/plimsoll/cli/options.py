@@ -122,6 +122,7 @@ _ENTRIES: Final = (
           {"shell_complete": complete_model}),
     Entry(("--objective",), "How much speed is worth against dollars.", _one_of),
     Entry(("--name",), "The InferenceDeployment's name. Default: made from the model's."),
+    Entry(("--against-engine",), "Another engine, e.g. sglang or sglang:0.5.23: what would it hold, and how fast?"),
     Entry(("--against-price",), "What an API asks for a million tokens of prompts and outputs, e.g. 0.15,0.60: from "
           "when on does a replica of one's own pay?", None, {"metavar": "IN,OUT"}),
     Entry(("--requests-per-day",), "With --against-price: what does a day with so many requests cost?", _COUNT),

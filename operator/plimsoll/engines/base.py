@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from plimsoll.domain.cluster.gpus import GpuType, Vendor
 from plimsoll.domain.cluster.host import HostCache, HostEstimate
@@ -18,6 +19,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.requests.workload import WorkloadOptions
 from plimsoll.engines.flags import Misuse, OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.start_lines import LastStart
 from plimsoll.engines.starts import ImageRelease, Misfit, StartCommand, StartLog, StartOptions
 
 Variables = Mapping[str, str]
@@ -90,11 +92,18 @@ class StartLogReader:
     """The reading of an engine's start-up log.
 
     Attributes:
-        read: the last start in the lines of a log; None if it is no log of this engine. The lines may be of any content
-            and length.
+        last_start: returns an empty keeper for the lines that matter. It takes lines of any content and length.
+        read: the start that these lines are of; None if they are of no log of this engine.
+        placed: the same start once its GPU and its release are known. Raises InvalidInput where the log is not of that
+            GPU or release. The default is the start.
+        settings: the settings of the start, from those that the engine would be given; for engines whose share is no
+            share of the card. None: the share of the card is all that a log says of them.
     """
 
-    read: Callable[[Iterable[str]], StartLog | None]
+    last_start: Callable[[], LastStart]
+    read: Callable[[Sequence[str]], StartLog | None]
+    placed: Callable[[StartLog, GpuType, EngineVersion], StartLog] = lambda log, *_: log
+    settings: Callable[[StartLog, EngineSettings], EngineSettings] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,14 @@ class StartCommandReader:
     example: str
     misfit: Callable[[ModelFacts, StartCommand, EngineVersion], Misfit | None] = lambda *_: None
     unconfirmed: Callable[[ModelFacts, StartCommand], tuple[str, ...]] = lambda *_: ()
+
+
+class ImageOf(Protocol):
+    """The reference of an engine's own image, with its tag."""
+
+    def __call__(self, vendor: Vendor, release: str, gfx: str | None = None, /) -> str:
+        """Return the image for a vendor's GPUs and a release. ``gfx`` is the target of AMD's GPUs."""
+        ...
 
 
 def _not_ruled_out(_: Request, __: GpuType, ___: Split) -> bool:
@@ -155,7 +172,7 @@ class Engine:
             default rules nothing out.
         full_length_tokens: converts the KV tokens that an engine reports to those that requests of full length get.
         cache_bytes: the predicted and the real cache bytes of one GPU, from the KV tokens that its engine reports.
-        image: the reference of the engine's own image, with its tag, for a vendor's GPUs and a release.
+        image: the reference of the engine's own image, with its tag, for a vendor's GPUs, a release and a target.
         launch: how a container runs one replica.
         find_failure: the failure that the end of a crashed engine's log names; None if it is not one of its texts.
         most_sequences: the most requests at the same time that the engine's own defaults and its CUDA graphs are made
@@ -194,8 +211,6 @@ class Engine:
             and what to write; None where it does. It sees what the user's arguments and variables say.
         host_cache: what the KV cache in host memory holds; None without one.
         default_utilization: the share of the GPU that a release uses where nobody names one. The default is 0.9.
-        has_measured_speed: whether measured rows of this engine are behind the constants of speed. Without them no
-            predicted time is called validated.
     """
 
     name: str
@@ -217,7 +232,7 @@ class Engine:
     estimate: Callable[[Request, GpuType, Split, EngineSettings], MemoryEstimate]
     full_length_tokens: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate, int], int]
     cache_bytes: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate, int], tuple[int, int]]
-    image: Callable[[Vendor, str], str]
+    image: ImageOf
     launch: Callable[[WorkloadOptions, Option], Launch]
     find_failure: Callable[[str], EngineFailure | None]
     most_sequences: Callable[[Request, GpuType], int] = lambda request, _: request.shape.concurrency
@@ -242,4 +257,3 @@ class Engine:
     host_cache_refusal: Callable[[ModelFacts, EngineVersion, StartOptions, Variables], str | None] = lambda *_: None
     host_cache: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate], HostCache | None] = lambda *_: None
     default_utilization: Callable[[EngineVersion], float] = lambda _: 0.9
-    has_measured_speed: bool = True

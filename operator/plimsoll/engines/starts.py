@@ -139,6 +139,8 @@ class StartFigures:
     ``consumed_bytes`` is weights and memory outside PyTorch together, which later releases log instead of the latter.
     ``activations_bytes`` does not include the charge for graphs. ``charged_graphs_bytes`` is the engine's own estimate
     that it takes out of the budget, ``graphs_bytes`` what the graphs took. ``kv_tokens`` are those of one engine.
+    ``free_bytes`` were free before the weights, and ``spare_bytes`` when the engine was ready, on the rank with the
+    least. ``state_slots`` are the states of recurrent layers.
     """
 
     total_bytes: int | None = None
@@ -153,20 +155,26 @@ class StartFigures:
     concurrency: float | None = None
     kv_needed_bytes: int | None = None
     longest_context: int | None = None
+    free_bytes: int | None = None
+    spare_bytes: int | None = None
+    state_slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StartLog:
     """The last start that a log holds.
 
-    ``build`` is the release as the engine writes it, ``version`` the release that it counts as. ``gpu_name`` is the
-    name of the GPU, which logs name rarely. ``served`` means that the engine was ready for requests. ``complaint`` is
-    why nothing can be learned from the log, as a sentence; empty where there is no reason.
+    ``build`` is the release as the engine writes it, ``version`` the release that it counts as; empty and None for an
+    engine whose log names none. ``gpu_name`` is the name of the GPU, which logs name rarely. ``served`` means that the
+    engine was ready for requests. ``complaint`` is why nothing can be learned from the log, as a sentence; empty where
+    there is no reason. ``since`` and ``before`` are the releases that the form of a log without a release may be of.
+    ``attention`` is the attention back end and ``window_thousandths`` the ratio of the pool for windows, where the log
+    names them.
     """
 
     engine: str
     build: str
-    version: EngineVersion
+    version: EngineVersion | None
     model: str | None
     split: Split
     options: StartOptions
@@ -175,3 +183,7 @@ class StartLog:
     failure: EngineFailure | None = None
     served: bool = False
     complaint: str = ""
+    since: EngineVersion | None = None
+    before: EngineVersion | None = None
+    attention: str | None = None
+    window_thousandths: int | None = None

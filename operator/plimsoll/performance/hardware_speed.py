@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
+from functools import lru_cache
 from math import exp, log
 from typing import NamedTuple
 
@@ -10,6 +12,7 @@ from plimsoll.domain.cluster.gpus import (
     Band,
     Curve,
     Efficiency,
+    EngineSpeed,
     GpuSpeed,
     GpuType,
     Links,
@@ -17,6 +20,7 @@ from plimsoll.domain.cluster.gpus import (
     Trust,
     WeightKind,
 )
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.models.precision import Precision
 
 _BYTES_PER_GB = 10**9
@@ -74,6 +78,22 @@ def speed_of(gpu: GpuType) -> GpuSpeed:
         return gpu.speed
     peak = _TERAFLOPS_PER_GB * gpu.memory_bandwidth_gb_per_second
     return GpuSpeed("unknown", Peaks(bf16=peak), _CAUTIOUS, _UNKNOWN)
+
+
+def as_run_by(gpu: GpuType, engine: str) -> GpuType:
+    """Return a GPU type with the constants of an engine.
+
+    One without rows of its own has those of the usual engine, and none of its figures is validated.
+    """
+    return gpu if engine == DEFAULT_ENGINE or gpu.speed is None else _as_run_by(gpu, gpu.speed, engine)
+
+
+@lru_cache(maxsize=1024)
+def _as_run_by(gpu: GpuType, speed: GpuSpeed, engine: str) -> GpuType:
+    own = next((each for each in speed.others if each.engine == engine), None)
+    if own is None:
+        own = EngineSpeed(engine, speed.efficiency, speed.trust.unvalidated)
+    return replace(gpu, speed=replace(speed, efficiency=own.efficiency, trust=own.trust))
 
 
 def bandwidth(gpu: GpuType) -> float:

@@ -162,7 +162,7 @@ def start_budget_seconds(options: WorkloadOptions, choice: Option) -> int:
 
 
 def _container(options: WorkloadOptions, choice: Option, engine: Engine, launch: Launch) -> Manifest:
-    usual = engine.image(choice.gpu.vendor, options.engine_version)
+    usual = engine.image(choice.gpu.vendor, options.engine_version, choice.gpu.gfx)
     return {
         "name": ENGINE_CONTAINER,
         "image": options.image or options.images.reference(engine.name, choice.gpu.vendor, usual),

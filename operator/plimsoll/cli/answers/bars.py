@@ -10,6 +10,7 @@ from rich.text import Text
 
 from plimsoll.cli.answers.advice import advice_sentence
 from plimsoll.cli.answers.api_words import ApiAnswer
+from plimsoll.cli.answers.engine_words import TwoEngines
 from plimsoll.cli.answers.rows import AnswerRow
 from plimsoll.cli.answers.segments import legend, segments
 from plimsoll.cli.answers.sentences import (
@@ -159,6 +160,18 @@ def print_working(console: Console, answer: Sized) -> None:
     for step in steps(answer):
         size = "" if step.size_bytes is None else f"{step.size_bytes / GIB:.3f}"
         table.add(step.label, step.formula, size, style="bold" if step.is_total else "")
+    print_listing(console, table)
+
+
+def print_engines(console: Console, answers: Sequence[TwoEngines]) -> None:
+    """Print the table of two engines: two rows for each GPU type on which one of them fits."""
+    columns = (name("GPU"), name("ENGINE"), figure("TP"), name("FITS"))
+    table = Listing((*columns, *map(figure, ("KV TOKENS", "AT ONCE", "ms/TOKEN", "$/h"))))
+    for each in answers:
+        if Fit.NO in (each.own.row.fit, each.other.row.fit) and each.own.row.fit is each.other.row.fit:
+            continue
+        for place, row in enumerate((each.own, each.other)):
+            table.add(each.own.row.gpu.name if place == 0 else "", *row.cells())
     print_listing(console, table)
 
 

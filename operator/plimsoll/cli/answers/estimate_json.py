@@ -8,6 +8,7 @@ from typing import Any
 from plimsoll.cli.answers.advice import advice
 from plimsoll.cli.answers.api_words import api_answer
 from plimsoll.cli.answers.cache_words import cache_document
+from plimsoll.cli.answers.engine_words import two_engines
 from plimsoll.cli.answers.limits import limits
 from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow
 from plimsoll.cli.answers.segments import segments
@@ -31,9 +32,10 @@ def document_of(answer: AnsweredQuestion, *, why: bool = False) -> dict[str, Any
             **_answer(answer.question.request, row.answer),
             **_costs(row),
             **_api(answer, row),
+            **_against(answer, row),
             "advice": [word.value for word, each in advised.items() if each is row],
             "remedies": [each.document() for each in _remedies(answer, row)],
-            "notes": list(answer.question.notes),
+            "notes": list(answer.notes if answer.question.against else answer.question.notes),
             **({} if answer.question.command is None else {"command": dict(answer.question.command)}),
             **({"working": working_document(row.answer)} if why else {}),
         }
@@ -133,6 +135,14 @@ def _api(answer: AnsweredQuestion, row: AnswerRow) -> dict[str, Any]:
         return {}
     found = api_answer(answer.question, row)
     return {"api": None if found is None else found.document()}
+
+
+def _against(answer: AnsweredQuestion, row: AnswerRow) -> dict[str, Any]:
+    """Return the other engine's answer if one is named; null if it refuses, for which the notes have the reason."""
+    if answer.question.against is None:
+        return {}
+    found = two_engines(answer, row)
+    return {"againstEngine": None if found is None else found.other.document()}
 
 
 def _override(figures: MemoryEstimate) -> dict[str, Any]:

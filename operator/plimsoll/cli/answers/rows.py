@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.questions.asked import EstimateQuestion
-from plimsoll.cli.questions.types import left_out
+from plimsoll.cli.questions.types import answers, left_out
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.latency import Performance
 from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
@@ -130,7 +130,8 @@ class AnsweredQuestion:
     """A question with its rows.
 
     ``shown`` are the rows of the table; ``excluded`` are the types that the manifest excludes, which only data names.
-    ``split`` is the one that the user names. ``words`` are sentences about the excluded types.
+    ``split`` is the one that the user names. ``words`` are sentences about the excluded types. ``against`` are the
+    answers of another engine to the same question; None if none is named, or if it refuses.
     """
 
     question: EstimateQuestion
@@ -138,6 +139,7 @@ class AnsweredQuestion:
     excluded: tuple[AnswerRow, ...] = ()
     split: Split | None = None
     words: tuple[str, ...] = ()
+    against: AnsweredQuestion | None = None
 
     @property
     def rows(self) -> tuple[AnswerRow, ...]:
@@ -151,8 +153,10 @@ class AnsweredQuestion:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the question, and on the types that are left out."""
-        return (*self.question.notes, *self.words)
+        """Notes on the question, on another engine's refusal, and on the types that are left out."""
+        other = self.question.against
+        refused = () if other is None or not other.refusal else (f"{other.title} is not compared: {other.refusal}",)
+        return (*self.question.notes, *refused, *self.words)
 
 
 def answered(
@@ -163,6 +167,8 @@ def answered(
     kept, words = (found, ()) if gpus else left_out(question.request, found)
     excluded = [each for each in found if each not in kept]
     request, owned = question.request, question.owned
+    other = None if question.against is None else question.against.question
+    against = None if other is None else answered(other, answers(other.request, gpus, split), gpus, split)
     return AnsweredQuestion(
-        question, rows_of(request, kept, owned), rows_of(request, excluded, owned), split, tuple(words)
+        question, rows_of(request, kept, owned), rows_of(request, excluded, owned), split, tuple(words), against
     )

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from plimsoll.cli.answers.api_words import api_answer
-from plimsoll.cli.answers.bars import print_answers, print_api, print_one, print_working
+from plimsoll.cli.answers.bars import print_answers, print_api, print_engines, print_one, print_working
+from plimsoll.cli.answers.engine_words import two_engines
 from plimsoll.cli.answers.estimate_json import document_of
 from plimsoll.cli.answers.learned import learned_answers
 from plimsoll.cli.answers.rows import AnsweredQuestion, answered
@@ -19,6 +20,7 @@ from plimsoll.cli.questions.api_price import with_api
 from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.names import meant_types, named
+from plimsoll.cli.questions.other_engine import with_other_engine
 from plimsoll.cli.reading.files import STDIN
 from plimsoll.cli.screen import print_document, print_lines, say, screen
 from plimsoll.cli.starts.start_question import start_question
@@ -73,6 +75,7 @@ class _Estimate(click.Command):
 @option("--lora")
 @option("--speculate", words=[method.value for method in SpeculationMethod])
 @option("--draft")
+@option("--against-engine")
 @option("--against-price")
 @option("--requests-per-day")
 @option("--busy-hours")
@@ -105,9 +108,12 @@ def command(
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     question = _question(words, filename, asked)
     question = with_api(replace(question, notes=(*meant.notes, *question.notes)), asked)
+    question = with_other_engine(question, asked, lambda other: _question(words, filename, other))
     if form == "manifest":
         without = "A manifest does not compare with an API: --against-price is left out."
-        say("note", (*question.notes, None if question.api is None else without))
+        one = "A manifest is about one engine: --against-engine is left out."
+        left_out = (None if question.api is None else without, None if question.against is None else one)
+        say("note", (*question.notes, *left_out))
         click.echo(written_manifest(_source(words, filename, question), asked, question), nl=False)
         return
     question, found = learned_answers(question, teachers)
@@ -182,10 +188,15 @@ def _show_answers(answer: AnsweredQuestion, *, why: bool) -> None:
     print_answers(console, request, rows, answer.split)
     print_lines(console, (f"Note: {note}" for note in answer.notes))
     api = [each for row in rows if (each := api_answer(answer.question, row)) is not None]
+    engines = [found for row in rows if (found := two_engines(answer, row)) is not None]
     if len(rows) == 1:
         print_one(console, request, rows[0], answer.split)
+        print_lines(console, (line for each in engines for line in each.sentences()))
         print_lines(console, (line for each in api for line in each.sentences()))
         if why and isinstance(rows[0].answer, Sized):
             print_working(console, rows[0].answer)
-    elif api:
+        return
+    if engines:
+        print_engines(console, engines)
+    if api:
         print_api(console, api)

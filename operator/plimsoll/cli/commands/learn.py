@@ -52,15 +52,17 @@ def command(
 def _read(file: LogFile) -> StartLog:
     """Return the last start of a file. Raises :class:`PlimsollError` if it is no log of an engine."""
     readers = {each.title: each.start_logs for each in ENGINES.values() if each.start_logs is not None}
-    # A file that comes through a pipe can be read once. One engine needs no copy of it.
-    lines = file.lines() if len(readers) == 1 else list(file.lines())
-    found = next((start for each in readers.values() if (start := each.read(lines)) is not None), None)
-    if found is None:
+    kept = {title: reader.last_start() for title, reader in readers.items()}
+    for number, line in enumerate(file.lines()):
+        for each in kept.values():
+            each.add(number, line)
+    starts = [(kept[title].began, start) for title, each in readers.items() if (start := each.read(kept[title].lines))]
+    if not starts:
         raise PlimsollError(
-            f"This is no start-up log of {' or '.join(readers)}: neither its server nor its engine names a release in "
-            "it. Give the log from its first line on, e.g. `kubectl logs POD | plimsoll learn -`."
+            f"This is no start-up log of {' or '.join(readers)}: none of its lines begins a start of theirs. Give the "
+            "log from its first line on, e.g. `kubectl logs POD | plimsoll learn -`."
         )
-    return found
+    return max(starts, key=lambda each: each[0])[1]
 
 
 def _cut_note(file: LogFile) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ class TypedOptions:
     lora: tuple[int, int] | None = None
     speculate: tuple[str, int] | None = None
     draft: str | None = None
+    against_engine: str | None = None
     against_price: str | None = None
     requests_per_day: int | None = None
     busy_hours: float | None = None
@@ -67,6 +68,15 @@ class ApiQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherEngine:
+    """The same question about another engine, which ``title`` names; None where it refuses, with the ``refusal``."""
+
+    title: str
+    question: EstimateQuestion | None
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EstimateQuestion:
     """The request to estimate, and notes on the manifest fields that the command line overrides.
 
@@ -75,6 +85,7 @@ class EstimateQuestion:
     ``gpus`` are the GPU types that it is restricted to, empty for all; ``split`` is its split, None for any.
     ``owned`` are the GPU types that the cluster of whoever asks has; empty if no cluster is asked.
     ``idle_seconds`` is the idle time that a manifest names; ``api`` is what is asked about an API, None for nothing.
+    ``against`` is another engine to compare with; None for none.
     """
 
     request: Request
@@ -86,3 +97,4 @@ class EstimateQuestion:
     owned: frozenset[str] = frozenset()
     idle_seconds: int | None = None
     api: ApiQuestion | None = None
+    against: OtherEngine | None = None

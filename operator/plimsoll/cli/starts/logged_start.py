@@ -8,12 +8,13 @@ The lines of a start-up log, from a file or from standard input, with a limit fo
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.api.bounds import usual_release
 from plimsoll.api.gpu_names import alike
 from plimsoll.cli.questions.engine_names import OPTION, check_same, named_engine
 from plimsoll.cli.questions.types import with_share
@@ -32,7 +33,7 @@ from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.engines.base import Engine
+from plimsoll.engines.base import Engine, StartLogReader
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.starts import StartLog
 
@@ -74,6 +75,10 @@ def _named(log: StartLog, named: str, types: Sequence[GpuType]) -> GpuType:
     gpu, total = known[named], log.figures.total_bytes
     if total is not None and abs(gpu.usable_bytes - total) > _WRONG_SHARE * gpu.usable_bytes:
         fix = f"The engine saw {_total(log)}, and this type has {gpu.usable_bytes / GIB:.2f} GiB."
+        raise InvalidInput("--gpu", named, fix)
+    free = log.figures.free_bytes
+    if free is not None and free > gpu.usable_bytes * (1 + _WRONG_SHARE):
+        fix = f"{free / GIB:.2f} GiB were free before the weights, and this type has {gpu.usable_bytes / GIB:.2f} GiB."
         raise InvalidInput("--gpu", named, fix)
     return gpu
 
@@ -141,16 +146,47 @@ def logged_start(log: StartLog, named: NamedStart) -> Start:
         PlimsollError: the log and the user do not say which model or which GPU it was, or one of them is not known.
     """
     model, draft = found_model(_model(log, named), "--model"), found_draft(log.options)
-    log = replace(log, version=_release(log, named))
+    engine, release = engine_of(log.engine), _release(log, named)
+    about_release = _release_note(log, release, named)
     gpu, about_gpu = logged_gpu(log, named.gpu)
-    engine, share = engine_of(log.engine), _share(log, named)
-    request = started_request(log.options, log.version, model, draft, engine=engine.name, share=share)
+    log = _placed(log, named, gpu, release)
+    is_of_card = _own_settings(log) is None
+    share = _share(log, named) if is_of_card else 1.0
+    request = started_request(log.options, release, model, draft, engine=engine.name, share=share)
     split, gpu = served_split(log.split, model), with_share(gpu, share)
-    settings = engine.settings(request, gpu, split)
+    settings = _settings(log, engine.settings(request, gpu, split))
     figures = engine.estimate(request, gpu, split, settings)
     unfollowed = (f"The law does not include {each}." for each in request.engine.unfollowed)
-    notes = (*_release_note(log, named), *about_gpu, *default_notes(request, settings), *unfollowed)
+    notes = (*about_release, *about_gpu, *default_notes(request, settings), *unfollowed)
     return Start(log, request, gpu, split, settings, figures, notes)
+
+
+def _reader(log: StartLog) -> StartLogReader:
+    """Return the reader of a log. Raises ValueError for an engine without one, which cannot have read it."""
+    reader = engine_of(log.engine).start_logs
+    if reader is None:
+        raise ValueError(f"{log.engine}: its logs are not read")
+    return reader
+
+
+def _own_settings(log: StartLog) -> Callable[[StartLog, EngineSettings], EngineSettings] | None:
+    return _reader(log).settings
+
+
+def _settings(log: StartLog, usual: EngineSettings) -> EngineSettings:
+    own = _own_settings(log)
+    return usual if own is None else own(log, usual)
+
+
+def _placed(log: StartLog, named: NamedStart, gpu: GpuType, release: EngineVersion) -> StartLog:
+    """Return the log with its release, on its GPU. A share of free memory that nobody names is asked for."""
+    placed = _reader(log).placed(replace(log, version=release), gpu, release)
+    if _own_settings(log) is None:
+        return placed
+    share = placed.options.utilization if named.utilization_percent is None else named.utilization_percent / 100
+    if share is None:
+        raise PlimsollError("The log does not say which share of the memory the engine might use: name --utilization.")
+    return replace(placed, options=replace(placed.options, utilization=share))
 
 
 def _model(log: StartLog, named: NamedStart) -> str:
@@ -166,22 +202,27 @@ def _model(log: StartLog, named: NamedStart) -> str:
     return log.model
 
 
-def _release_note(log: StartLog, named: NamedStart) -> tuple[str, ...]:
-    if named.release is not None or log.build == str(log.version):
+def _release_note(log: StartLog, release: EngineVersion, named: NamedStart) -> tuple[str, ...]:
+    if named.release is not None or log.build == str(release):
         return ()
-    return (f"Build {log.build} counts as release {log.version}; name another one with --engine.",)
+    return (f"Build {log.build} counts as release {release}; name another one with --engine.",)
 
 
 def _release(log: StartLog, named: NamedStart) -> EngineVersion:
     """Return the release whose law counts. Raises :class:`InvalidInput` if there is none."""
     engine, given = engine_of(log.engine), named_engine(named.release)
     check_same(engine, given, named.release)
+    if given.release is None and log.version is None:
+        raise PlimsollError(
+            f"{engine.title} does not log its release: name it, e.g. {OPTION} {engine.name}:{usual_release(engine)}."
+        )
     return known_release(engine, given.release or str(log.version), OPTION)
 
 
 def _share(log: StartLog, named: NamedStart) -> float:
     """Return the share of the GPU that the engine might use, between 1 and 100 percent."""
-    logged = log.options.utilization or engine_of(log.engine).default_utilization(log.version)
+    release = log.version or engine_of(log.engine).oldest
+    logged = log.options.utilization or engine_of(log.engine).default_utilization(release)
     share = logged if named.utilization_percent is None else named.utilization_percent / 100
     return min(1.0, max(0.01, share))
 

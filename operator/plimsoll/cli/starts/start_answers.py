@@ -18,7 +18,7 @@ from plimsoll.cli.listing import Listing, figure, name
 from plimsoll.cli.screen import print_lines, print_listing
 from plimsoll.cli.starts.logged_start import Start
 from plimsoll.cli.starts.start_lesson import Lesson, available_bytes
-from plimsoll.domain.decisions.outcomes import MemoryEstimate
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import place_words
 from plimsoll.status.learned_words import correction_words
@@ -58,8 +58,11 @@ def rows_of(start: Start) -> tuple[StartRow, ...]:
 
 
 def _memory_rows(start: Start) -> Iterator[StartRow]:
-    yield StartRow("memory of the GPU", start.gpu.usable_bytes, start.log.figures.total_bytes)
+    logged = start.log.figures
+    yield StartRow("memory of the GPU", start.gpu.usable_bytes, logged.total_bytes)
+    yield StartRow("free before the weights", None, logged.free_bytes)
     yield StartRow("the engine may use", start.figures.budget_bytes, None)
+    yield StartRow("free when ready", None, logged.spare_bytes)
 
 
 def _term_rows(start: Start) -> Iterator[StartRow]:
@@ -169,10 +172,16 @@ def _headline(start: Start) -> str:
         f"KV cache {request.kv_precision}",
         f"{settings.max_model_len:,} tokens",
         f"at most {settings.limits.sequences:,} requests and {settings.limits.step_tokens:,} tokens a step",
-        f"{settings.gpu_memory_utilization_percent} % of the GPU",
+        _share_words(settings),
     )
     where = place_words(start.gpu.name, start.split)
     return f"{request.model.name} on {where}, {engine} {request.engine.version}: {', '.join(parts)}"
+
+
+def _share_words(settings: EngineSettings) -> str:
+    if settings.static is None:
+        return f"{settings.gpu_memory_utilization_percent} % of the GPU"
+    return f"{settings.static.thousandths / 10:g} % of the memory that is free before the weights"
 
 
 def _cells(row: StartRow) -> tuple[str, ...]:

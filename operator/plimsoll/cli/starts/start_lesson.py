@@ -13,7 +13,7 @@ from plimsoll.memory.calibration import corrections
 
 _LEAST_WEIGHTS_PERCENT = 90
 """The least share of the weights that an engine holds. A log with more KV cache than the rest of the budget is not
-believed: it is of another model, or of another GPU."""
+believed: it is of another model, or of another GPU. A figure inside the band is."""
 
 _NO_FIGURE = (StartFailure.OUT_OF_MEMORY, StartFailure.WEIGHTS_TOO_LARGE)
 """Failures without a figure of the cache that can be believed: the engine ran out of memory at an unknown point."""
@@ -81,7 +81,8 @@ def _observation(start: Start) -> Observation | str:
 
 def _refuse_incredible(start: Start, available: int) -> None:
     figures = start.figures
-    if available > figures.budget_bytes - figures.weights_bytes * _LEAST_WEIGHTS_PERCENT // 100:
+    left = figures.budget_bytes - figures.weights_bytes * _LEAST_WEIGHTS_PERCENT // 100
+    if available > max(left, figures.available_kv_bytes + figures.slack_bytes):
         raise PlimsollError(
             f"The log has more KV cache than the weights of {start.request.model.name} leave on {start.gpu.name}: "
             "it is of another model or GPU, or of another share of it. Name them with --model, --gpu and --utilization."

@@ -5,7 +5,7 @@ How fast a GPU type computes, reads and sends: facts of the card, and the shares
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
@@ -137,12 +137,28 @@ class Trust:
         """Return the band of figures with these weights and so many sequences in an engine."""
         return self.bands[_PLACES[kind]][sequences > MANY_SEQUENCES]
 
+    @property
+    def unvalidated(self) -> Trust:
+        """The same bands, of which no figure is called validated."""
+        bands = tuple((few._replace(is_validated=False), many._replace(is_validated=False)) for few, many in self.bands)
+        return replace(self, bands=bands)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpeed:
+    """The constants of a GPU type with another engine than the usual one, and how well they are known."""
+
+    engine: str
+    efficiency: Efficiency
+    trust: Trust
+
 
 @dataclass(frozen=True, slots=True)
 class GpuSpeed:
     """Everything that the time of a step needs of a GPU type other than its bandwidths.
 
     ``family`` names the generation whose constants hold. ``links`` is None if an engine has one GPU only.
+    ``efficiency`` and ``trust`` are those of the usual engine, ``others`` those of engines with rows of their own.
     """
 
     family: str
@@ -150,6 +166,7 @@ class GpuSpeed:
     efficiency: Efficiency
     trust: Trust
     links: Links | None = None
+    others: tuple[EngineSpeed, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

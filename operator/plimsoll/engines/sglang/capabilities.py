@@ -6,6 +6,7 @@ from plimsoll.domain.cluster.gpus import GpuType, Vendor
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.requests.serving import Request
+from plimsoll.engines.sglang.launch import rocm_releases
 
 _LEAST = (8, 0)
 """FlashInfer's kernels for attention, the usual ones, need Ampere."""
@@ -20,12 +21,16 @@ _CACHES = {KvPrecision.FP8: (8, 6), KvPrecision.NVFP4: (10, 0)}
 def missing_capability(request: Request, gpu: GpuType) -> Numbers:
     """Return what is needed and what the GPU has, as numbers for a rejection. Empty where the GPU can run it.
 
-    SGLang's images for AMD's GPUs are one for each generation, and named by a date: they are the user's to name.
+    SGLang's images for AMD's GPUs are one for each generation, and named by a date. Where no tag is known, the image is
+    the user's to name.
     """
     if gpu.vendor is Vendor.AMD:
-        if not request.engine.image:
-            return _numbers("SGLang on AMD's GPUs", "an image for their generation in spec.engine.image", "none")
-        return ()
+        release, known = str(request.engine.version), rocm_releases(gpu.gfx)
+        if request.engine.image or release in known:
+            return ()
+        releases = f"spec.engine.version {' or '.join(known)}, or " if known else ""
+        own = f"{releases}an image for {gpu.gfx} in spec.engine.image"
+        return _numbers(f"SGLang {release} on AMD's GPUs", own, f"none of SGLang's own for {gpu.gfx}")
     have = gpu.compute_capability or (0, 0)
     needs = (
         ("SGLang", _LEAST),

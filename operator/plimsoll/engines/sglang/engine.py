@@ -6,7 +6,7 @@ from plimsoll.domain.cluster.host import USUAL_HOST
 from plimsoll.domain.engines.engine_choice import NO_HOST_USE, EngineChoice, EngineVersion
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import Precision
-from plimsoll.engines.base import Engine
+from plimsoll.engines.base import Engine, Feature, StartLogReader
 from plimsoll.engines.sglang.capabilities import missing_capability
 from plimsoll.engines.sglang.failures import find_failure
 from plimsoll.engines.sglang.flags import OWNED_FLAGS
@@ -15,9 +15,13 @@ from plimsoll.engines.sglang.memory.doubts import NEWEST_READ
 from plimsoll.engines.sglang.memory.estimate import cache_bytes, estimate, full_length_tokens
 from plimsoll.engines.sglang.metrics import METRICS
 from plimsoll.engines.sglang.settings import cache_refusal, engine_settings, may_fit, most_sequences, with_a_small_step
+from plimsoll.engines.sglang.starts.start_log import last_start, logged_settings, placed, read_lines
 
 OLDEST = EngineVersion(0, 5, 14)
 """The oldest release whose flags were read. The law of its memory is older."""
+
+OVERLAPS_SINCE = EngineVersion(0, 4)
+"""The scheduler plans a batch while the one before it runs, unless ``--disable-overlap-schedule`` is set."""
 
 
 def release_refusal(_: ModelFacts, __: Precision, release: EngineVersion) -> str | None:
@@ -37,13 +41,17 @@ _LINE = f"{NEWEST_READ.major}.{NEWEST_READ.minor}"
 SGLANG = Engine(
     name="sglang",
     title="SGLang",
-    has_measured_speed=False,
     oldest=OLDEST,
     metrics=METRICS,
     owned_flags=OWNED_FLAGS,
     reserved_environment=RESERVED_ENVIRONMENT,
     lora_ranks=(),
-    since={},
+    since={
+        Feature.PLANNING_AHEAD: OVERLAPS_SINCE,
+        Feature.MTP: OLDEST,
+        Feature.EAGLE: OLDEST,
+        Feature.DRAFT_MODEL: OLDEST,
+    },
     copies_encoder_since={},
     adapters_refusal=lambda _: "No memory law covers SGLang's pool of adapters: remove spec.engine.lora.",
     host_use=lambda _: NO_HOST_USE,
@@ -65,4 +73,5 @@ SGLANG = Engine(
     most_sequences=most_sequences,
     offload_refusal=lambda *_: "No memory law covers weights that SGLang keeps in host memory: remove it.",
     serves_in_stages=lambda _: False,
+    start_logs=StartLogReader(last_start, read_lines, placed, logged_settings),
 )

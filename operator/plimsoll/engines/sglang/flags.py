@@ -55,8 +55,13 @@ OWNED_FLAGS: tuple[OwnedFlag, ...] = (
     ),
     OwnedFlag(
         "--speculative-algorithm",
-        "speculative-al.*|speculative-draft-model|speculative-draft-model-p.*",
-        "nothing: no memory law covers it",
+        "speculative-al.*|speculative-draft-model|speculative-draft-model-p.*|speculative-draft-model-r.*",
+        "spec.engine.speculation",
+    ),
+    OwnedFlag(
+        "--speculative-num-draft-tokens",
+        "speculative-nu.*|speculative-ea.*",
+        "spec.engine.speculation.tokens",
     ),
     OwnedFlag("--language-model-only", "language-m.*", "nothing: no memory law covers it"),
     OwnedFlag("--limit-mm-data-per-request", "lim.*", "nothing: no memory law covers it"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.decisions.outcomes import EngineSettings, Option
-from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.engine_choice import DraftMethod, EngineVersion
 from plimsoll.domain.requests.workload import CACHE_PATH, ENGINE_PORT, TEMPORARY_PATH, WorkloadOptions
 from plimsoll.domain.units import GIB, ceil_div
 from plimsoll.engines.base import Launch, Probe
@@ -85,7 +85,7 @@ def engine_arguments(options: WorkloadOptions, choice: Option) -> list[str]:
     ]
     if settings.quantization is not None:
         arguments += ["--quantization", settings.quantization]
-    arguments += _graphs(settings)
+    arguments += [*_graphs(settings), *_speculation(settings, options)]
     return [*arguments, "--host", "0.0.0.0", "--port", str(ENGINE_PORT), "--enable-metrics", *options.extra_args]  # noqa: S104
 
 
@@ -108,23 +108,77 @@ def _graphs(settings: EngineSettings) -> list[str]:
     return ["--cuda-graph-backend-decode", "disabled", "--cuda-graph-backend-prefill", "disabled"]
 
 
+_ALGORITHMS = {
+    DraftMethod.MTP: "NEXTN",
+    DraftMethod.EAGLE: "EAGLE",
+    DraftMethod.EAGLE3: "EAGLE3",
+    DraftMethod.DRAFT_MODEL: "STANDALONE",
+}
+"""The engine's words for ``--speculative-algorithm`` (``arg_groups/fields/spec.py``)."""
+
+
+def _speculation(settings: EngineSettings, options: WorkloadOptions) -> list[str]:
+    """Flags of speculative decoding: a chain of guesses, which are verified together with the token before them."""
+    drafting = settings.drafting
+    if drafting is None:
+        return []
+    flags = {
+        "--speculative-algorithm": _ALGORITHMS[drafting.method],
+        "--speculative-num-steps": str(drafting.tokens),
+        "--speculative-eagle-topk": "1",
+        "--speculative-num-draft-tokens": str(drafting.tokens + 1),
+        "--speculative-draft-model-path": options.draft_source,
+        "--speculative-draft-model-revision": options.draft_revision,
+    }
+    return [word for flag, value in flags.items() if value is not None for word in (flag, value)]
+
+
 def _start_seconds(choice: Option) -> int:
     weights_gib = ceil_div(choice.estimate.weights_bytes * choice.split.gpus, GIB)
     return BASE_START_SECONDS + START_SECONDS_PER_GIB * weights_gib
 
 
 _REPOSITORIES = {Vendor.NVIDIA: "lmsysorg/sglang", Vendor.AMD: "lmsysorg/sglang-rocm"}
-"""Source: Docker Hub, organisation ``lmsysorg``. AMD's tags hold a generation and a date, which no rule gives
-(:mod:`~plimsoll.engines.sglang.capabilities`)."""
+"""Source: Docker Hub, organisation ``lmsysorg``."""
+
+_ROCM_TAGS = {
+    "gfx942": {
+        "0.5.14": "v0.5.14-rocm720-mi30x-20260702",
+        "0.5.16": "v0.5.16-rocm720-mi30x-20260730",
+        "0.5.18": "v0.5.18-rocm720-mi30x-20260829",
+        "0.5.20": "v0.5.20-rocm724-mi30x-20260919",
+    },
+    "gfx950": {
+        "0.5.14": "v0.5.14-rocm720-mi35x-20260705",
+        "0.5.17": "v0.5.17-rocm720-mi35x-20260819",
+        "0.5.18": "v0.5.18-rocm720-mi35x-20260829",
+        "0.5.19": "v0.5.19-rocm720-mi35x-20260915",
+        "0.5.20": "v0.5.20-rocm724-mi35x-20260920",
+        "0.5.21": "v0.5.21-rocm720-mi35x-20261006",
+    },
+}
+"""Tags for AMD's accelerators, by target and release. They hold a release of ROCm, a generation and a date, which no
+rule gives. Each is one that others run, read 2026-11: ROCm's requirements of Hyperloom (0.5.20), the recipes of
+sgl-cookbook (0.5.18, 0.5.21) and of InferenceX (0.5.19), and public deployments."""
+
+
+def rocm_releases(gfx: str | None) -> tuple[str, ...]:
+    """Return the releases of which an image for a target is known, the oldest first."""
+    return tuple(_ROCM_TAGS.get(gfx or "", {}))
+
 
 _OLDEST_DRIVER = 580
 """The oldest branch of NVIDIA's driver for CUDA 13, which the images of 0.5.14 and later have. Source: table 1 of
 https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"""
 
 
-def image(vendor: Vendor, release: str) -> str:
-    """Return the image of a release for the GPUs of a vendor."""
-    return f"{_REPOSITORIES[vendor]}:v{release}"
+def image(vendor: Vendor, release: str, gfx: str | None = None) -> str:
+    """Return the image of a release for the GPUs of a vendor.
+
+    One for AMD's GPUs has the usual form where no tag is known, so that an admin's mirror of it may have that tag.
+    """
+    tag = _ROCM_TAGS.get(gfx or "", {}).get(release, f"v{release}")
+    return f"{_REPOSITORIES[vendor]}:{tag}"
 
 
 def least_driver(*_: object) -> int:

@@ -22,7 +22,7 @@ _LARGE_STEP, _SMALL_STEP = 8192, 2048
 """Tokens of a step by GiB of the card, as the engine chooses them (``--chunked-prefill-size``), but for 4,096 from 20
 GiB on since 0.5.11 and 16,384 from 160 GiB on. What is kept free for steps grows with them, so smaller ones stay."""
 
-_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
+DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
 KV_DTYPES = {
     KvPrecision.BF16: "bfloat16",
     KvPrecision.FP8: "fp8_e4m3",
@@ -43,7 +43,7 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
         max_num_seqs=sequences,
         max_num_batched_tokens=min(tokens, max(_SMALL_STEP, sequences * request.shape.context_tokens)),
         gpu_memory_utilization_percent=request.engine.gpu_memory_utilization_percent,
-        dtype=_DTYPES[dtype],
+        dtype=DTYPES[dtype],
         quantization=_quantization(request.model, request.precision),
         kv_cache_dtype=_kv_cache_dtype(request.model, request.kv_precision, dtype),
         enforce_eager=request.engine.enforce_eager,

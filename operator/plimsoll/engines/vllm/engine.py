@@ -44,7 +44,7 @@ from plimsoll.engines.vllm.starts.command_line import (
     server_arguments,
 )
 from plimsoll.engines.vllm.starts.failures import find_failure
-from plimsoll.engines.vllm.starts.start_log import read_start_log
+from plimsoll.engines.vllm.starts.start_log import last_start, read_lines
 
 
 def loaded_model(model: ModelFacts, engine: EngineChoice) -> ModelFacts:
@@ -94,7 +94,7 @@ VLLM = Engine(
     code_refusal=code_refusal,
     follows_block=follows_block,
     misused_argument=misused_argument,
-    start_logs=StartLogReader(read_start_log),
+    start_logs=StartLogReader(last_start, read_lines),
     start_commands=StartCommandReader(
         server_arguments, is_server_image, release_of_image, read_command, EXAMPLE, misfit, unconfirmed
     ),

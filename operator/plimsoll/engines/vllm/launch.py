@@ -244,6 +244,6 @@ def least_driver(release: EngineVersion, environment: Mapping[str, str | None]) 
     return _OLDEST_DRIVERS[13 if release >= _CUDA_13 else 12]
 
 
-def image(vendor: Vendor, release: str) -> str:
-    """Return the image of a release for the GPUs of a vendor."""
+def image(vendor: Vendor, release: str, _: str | None = None) -> str:
+    """Return the image of a release for the GPUs of a vendor: one for all targets."""
     return f"{_REPOSITORIES[vendor]}:v{release}"

@@ -13,6 +13,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import to_milliseconds
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
+from plimsoll.performance.hardware_speed import as_run_by
 from plimsoll.performance.model import Load, performance
 from plimsoll.performance.slo import READER_TPOT_SECONDS, READER_TTFT_SECONDS, SloMiss, slo_misses
 
@@ -50,13 +51,13 @@ def speed_of(
 
     ``running`` requests at the same time replace the declared number. A measured speed of such engines is in it.
     """
-    load, engine = load_of(request), engine_of(request.engine.name)
+    load = load_of(request)
     try:
         found = performance(
             request.model,
             request.precision,
             request.kv_precision,
-            gpu,
+            as_run_by(gpu, request.engine.name),
             split,
             load if running is None else replace(load, running=running),
             settings.limits.step_tokens,
@@ -66,7 +67,6 @@ def speed_of(
         )
     except (PlimsollError, ValueError):
         return None
-    found = replace(found, validated=found.validated and engine.has_measured_speed)
     measured = request.measured_speed(gpu.name, split) if request.speeds else 1
     return found if measured == 1 else found.corrected(measured)
 

@@ -19,6 +19,7 @@ from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
+from plimsoll.performance.hardware_speed import as_run_by
 from plimsoll.performance.model import Load, decode_step, first_token_seconds, token_seconds
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.performance.step_costs import StepCosts, step_costs
@@ -247,7 +248,7 @@ def model_of(request: Request, gpu: GpuType, split: Split, kv_tokens: int) -> Re
             request.model,
             request.precision,
             request.kv_precision,
-            gpu,
+            as_run_by(gpu, request.engine.name),
             split,
             settings.residency,
             synchronous=not plans_ahead(request),

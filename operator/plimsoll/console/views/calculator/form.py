@@ -92,6 +92,9 @@ MORE = (
     _whole_number("utilization", "Utilization", "Percent of usable memory that the engine may take.", "92", 10, 98),
     _whole_number("batched-tokens", "Batched tokens", "Tokens of an engine step.", "by the GPU", 64),
     CalculatorOption("engine", "Engine", ENGINE_HELP, default=DEFAULT_ENGINE_VERSION),
+    CalculatorOption(
+        "against-engine", "Another engine", "What it would hold, and how fast, next to the engine.", example="sglang"
+    ),
     CalculatorOption("cpu-offload", "CPU offload", "Weights of each GPU to keep in host memory.", example="8Gi"),
     CalculatorOption("host-memory", "Host cache", "Host memory for KV cache of finished requests.", example="200Gi"),
     CalculatorOption("lora", "LoRA", "Slots and their largest rank.", example="4 16"),
@@ -237,6 +240,7 @@ def _asked(query: Query, gpus: tuple[str, ...]) -> TypedOptions:
         lora=_lora(first_of(query, "lora")),
         speculate=_speculate(first_of(query, "speculate")),
         draft=first_of(query, "draft") or None,
+        against_engine=first_of(query, "against-engine") or None,
         against_price=first_of(query, "against-price") or None,
         requests_per_day=_number(query, "requests-per-day"),
         busy_hours=_number(query, "busy-hours"),

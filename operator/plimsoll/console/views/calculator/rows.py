@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from plimsoll.cli.answers.advice import Advice, advice
 from plimsoll.cli.answers.api_words import api_answer
+from plimsoll.cli.answers.engine_words import two_engines
 from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow, Standing
 from plimsoll.cli.answers.segments import segments
 from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences, warnings_of
@@ -50,7 +51,7 @@ class RowView:
     """One row. ``figures`` and ``bar`` are None if there is no estimate. Prices are in US dollars an hour.
 
     ``difference`` is the price over that of the cheapest, in percent. ``code`` is the reason that placement would give.
-    ``api`` are words against an API, None if none is asked about.
+    ``api`` are words against an API, None if none is asked about, and ``engine`` words on another engine.
     """
 
     gpu: str
@@ -69,6 +70,7 @@ class RowView:
     code: str
     reason: str
     api: str | None
+    engine: str | None
 
 
 def row_views(answer: AnsweredQuestion) -> tuple[RowView, ...]:
@@ -105,6 +107,7 @@ def _view(
 ) -> RowView:
     figures = figures_of_estimate(row.answer.figures) if isinstance(row.answer, Sized) else None
     source, api = row.gpu.price_in_force, api_answer(answer.question, row)
+    engines = two_engines(answer, row)
     return RowView(
         gpu=row.gpu.name,
         split=row.answer.split,
@@ -122,6 +125,7 @@ def _view(
         code=_code(row.answer),
         reason=_reason(answer, row),
         api=None if api is None else api.short,
+        engine=None if engines is None else engines.short,
     )
 
 
@@ -183,12 +187,13 @@ def detail_of(answer: AnsweredQuestion) -> Detail | None:
     remedies = tuple(line.strip() for line in remedy_lines(request, row, answer.split))
     if not isinstance(row.answer, Sized):
         return Detail(row.gpu.name, None, (), (), remedies, (), ())
-    figures, api = row.answer.figures, api_answer(answer.question, row)
+    figures, api, engines = row.answer.figures, api_answer(answer.question, row), two_engines(answer, row)
+    others = (line for each in (engines, api) if each is not None for line in each.sentences())
     return Detail(
         gpu=row.gpu.name,
         drawn=drawn_memory(figures_of_estimate(figures), BIG_LENGTH),
         terms=_terms(figures),
-        sentences=(*sentences(request, row.answer), *costs(row), *(() if api is None else api.sentences())),
+        sentences=(*sentences(request, row.answer), *costs(row), *others),
         remedies=remedies,
         warnings=warnings_of(request, row.answer),
         steps=steps(row.answer),

@@ -78,9 +78,11 @@ def _doubts(request: Request, gpu: GpuType, split: Split) -> Iterator[Doubt]:
         yield Doubt(DoubtKind.NEWER_RELEASE, numbers)
     if engine.unfollowed:
         yield Doubt(DoubtKind.UNFOLLOWED_OPTIONS, (("options", ", ".join(engine.unfollowed)),))
-    pairs = unseen(model, gpu, split)
-    if pairs:
-        yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", either([pair_words(pair) for pair in pairs])),))
+    words = [pair_words(pair) for pair in unseen(model, gpu, split)]
+    if engine.speculation is not None:
+        words.append("speculative decoding under SGLang")
+    if words:
+        yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", either(words)),))
     if gpu.unified_memory:
         free = gpu.usable_bytes - shared_bytes(gpu)
         figures = (("free", f"{free / GIB:.0f}"), ("usable", f"{gpu.usable_bytes / GIB:.0f}"))

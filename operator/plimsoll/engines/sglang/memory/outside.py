@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import EngineSettings, Split
+from plimsoll.domain.engines.engine_choice import DraftMethod
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, KIB, MIB
@@ -35,12 +36,18 @@ _LARGEST_GRAPH = 512
 """The most sequences of a decode graph by GiB of the card (``cuda_graph_max_bs``), with fewer than four GPUs."""
 
 
+_DRAFT_BYTES, _DRAFT_MODEL_BYTES = 4 * GIB, 6 * GIB
+"""The memory that the engine itself kept free for the graphs and steps of a head or of the model's own layers (2 to 4
+GiB), and of a draft model: 0.5.3 to 0.5.13 (``server_args.py``). Later ones keep no more, and no log has the size."""
+
+
 class Outside(NamedTuple):
     """The parts of what is outside the share, in bytes."""
 
     steps: int
     graphs: int
     requests: int
+    draft: int
 
     @property
     def total_bytes(self) -> int:
@@ -65,7 +72,15 @@ def outside(request: Request, gpu: GpuType, split: Split, settings: EngineSettin
         steps=steps + _RANK_BYTES * split.tensor_parallel,
         graphs=0 if settings.enforce_eager else _graphs(request.model, gpu, settings.max_num_seqs),
         requests=request_table_bytes(settings.max_num_seqs, settings.max_model_len),
+        draft=_draft(request),
     )
+
+
+def _draft(request: Request) -> int:
+    speculation = request.engine.speculation
+    if speculation is None:
+        return 0
+    return _DRAFT_MODEL_BYTES if speculation.drafting.method is DraftMethod.DRAFT_MODEL else _DRAFT_BYTES
 
 
 def _graphs(model: ModelFacts, gpu: GpuType, sequences: int) -> int:

@@ -20,7 +20,8 @@ from plimsoll.domain.models.precision import WIDE, KvPrecision, Precision
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import ceil_div
 from plimsoll.memory.cache_bytes import PER_TOKEN_CACHES, RankFormat, state_bytes, token_bytes
-from plimsoll.memory.stages import stage_caches
+from plimsoll.memory.draft import draft_caches
+from plimsoll.memory.stages import CountedCaches, stage_caches
 from plimsoll.memory.weights import weight_format
 
 HYBRID_CLASSES = frozenset(
@@ -135,12 +136,12 @@ class Pools:
 
 
 def cells_of(request: Request, split: Split) -> Cells:
-    """Return the bytes of one rank of the request's model.
+    """Return the bytes of one rank of the request's model. A draft keeps as many tokens, in its own layers.
 
     Raises:
         UnsupportedModel: no law covers a cache of the model, or its format.
     """
-    return _cells(request.model, request.precision, request.kv_precision, split)
+    return _cells(request.model, request.precision, request.kv_precision, split, draft_caches(request))
 
 
 @lru_cache(maxsize=4096)
@@ -149,6 +150,7 @@ def _cells(
     precision: Precision,
     kv_precision: KvPrecision,
     split: Split,
+    draft: CountedCaches,
 ) -> Cells:
     if kv_precision not in FORMATS:
         raise UnsupportedModel(model.name, f"the {kv_precision} KV cache in SGLang")
@@ -156,16 +158,20 @@ def _cells(
     rank = RankFormat(kv_precision, width, split.tensor_parallel, 0, model.name)
     caches = stage_caches(model, 0, split.pipeline_parallel)
     windows = [cache for cache, _ in caches if isinstance(cache, AttentionCache) and has_own_pool(model, cache)]
-    _refuse_others(model, (cache for cache, _ in caches))
+    _refuse_others(model, (cache for cache, _ in (*caches, *draft)))
     full = sum(
         count * token_bytes(cache, rank)
-        for cache, count in caches
+        for cache, count in (*caches, *draft)
         if isinstance(cache, PER_TOKEN_CACHES) and cache not in windows
     )
+    slot = sum(count * state_bytes(cache, rank) for cache, count in caches if isinstance(cache, StateCache))
+    if draft and (windows or slot):
+        # States of every guessed token, and windows of a draft, have pools of their own.
+        raise UnsupportedModel(model.name, "a draft next to windows or recurrent states in SGLang")
     return Cells(
         full=full,
         window=sum(dict(caches)[cache] * token_bytes(cache, rank) for cache in windows),
-        slot=sum(count * state_bytes(cache, rank) for cache, count in caches if isinstance(cache, StateCache)),
+        slot=slot,
         window_tokens=max((cache.window_tokens or cache.chunk_tokens or 0 for cache in windows), default=0),
         page=LATENT_PAGE if any(isinstance(cache, LatentCache) for cache, _ in caches) else 1,
     )

@@ -12,6 +12,7 @@ from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.memory.blocks import block_ends_bytes
+from plimsoll.memory.draft import draft_weights
 from plimsoll.memory.weight_lines import weight_lines
 from plimsoll.memory.weights import stage_weights
 
@@ -73,4 +74,7 @@ def _parts(request: Request, split: Split) -> Iterator[Line]:
     ends = block_ends_bytes(model, precision, split)
     if ends:
         yield Line("ends of blocks", "PyTorch rounds large tensors up to 2 MiB", ends)
+    draft = draft_weights(request, split)
+    if draft:
+        yield Line("draft", "loaded before the pools are sized, since 0.5.14", draft)
     yield Line("loading", "segments that are not full, and kernels", LOADING_BYTES)

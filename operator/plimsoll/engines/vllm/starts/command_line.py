@@ -17,6 +17,7 @@ from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.engines.base import Feature
+from plimsoll.engines.start_fields import integer_in, number_in, text_in
 from plimsoll.engines.starts import ImageRelease, StartCommand, as_written, unresolved_in
 from plimsoll.engines.vllm.flags.conditions import unchecked_options
 from plimsoll.engines.vllm.flags.extra_arguments import is_unfollowed_flag, lacking
@@ -25,7 +26,6 @@ from plimsoll.engines.vllm.flags.table import table_for, table_with_older_flags
 from plimsoll.engines.vllm.model_runner import named_runner, unfollowed_variables
 from plimsoll.engines.vllm.refusals import CONDITIONAL
 from plimsoll.engines.vllm.releases.options import SINCE
-from plimsoll.engines.vllm.starts.start_fields import integer_in, number_in, text_in
 from plimsoll.engines.vllm.starts.start_options import READ, options_of, split_of
 
 _TITLE, _PROGRAM, _SERVE = "vLLM", "vllm", "serve"

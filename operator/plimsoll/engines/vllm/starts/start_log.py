@@ -5,11 +5,6 @@ The figures that vLLM logs while it starts, 0.8 to 0.32.
 The texts are from ``v1/worker/gpu_worker.py``, ``v1/worker/gpu_model_runner.py`` and ``v1/core/kv_cache_utils.py``.
 Every worker logs its own figures, some releases only those of the first. All figures are in GiB with two to four
 digits, so they are exact to 5 MiB.
-
-The lines of a log that say something about an engine's start.
-
-A log is read line by line, with limits for the length of a line and for the number of lines that are kept. So a log of
-any size, with any content, is read in one go with little memory.
 """
 
 from __future__ import annotations
@@ -21,9 +16,10 @@ from dataclasses import replace
 from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.units import GIB
+from plimsoll.engines.start_fields import fields_of, text_in
+from plimsoll.engines.start_lines import DEVICE_NAME, LastStart, first_match
 from plimsoll.engines.starts import StartFigures, StartLog, StartOptions
 from plimsoll.engines.vllm.starts.failures import find_failure
-from plimsoll.engines.vllm.starts.start_fields import fields_of, text_in
 from plimsoll.engines.vllm.starts.start_options import options_of, split_of
 
 _GIB = r"(-?\d{1,6}(?:\.\d{1,6})?) ?GiB"
@@ -65,7 +61,7 @@ def figures_of(lines: Sequence[str], version: EngineVersion) -> StartFigures:
     estimated = _bytes(lines, _CHARGED, max)
     charges = version >= _CHARGES_GRAPHS_SINCE and not any(_NOT_CHARGED.search(line) for line in lines)
     charged = estimated if charges else None
-    concurrency, longest = _first(lines, _CONCURRENCY), _first(lines, _LONGEST)
+    concurrency, longest = first_match(lines, _CONCURRENCY), first_match(lines, _LONGEST)
     return StartFigures(
         total_bytes=_bytes(lines, _TOTAL, min),
         weights_bytes=_bytes(lines, _WEIGHTS, max),
@@ -100,17 +96,6 @@ def _least_count(lines: Iterable[str], pattern: re.Pattern[str]) -> int | None:
     found = [each[1].replace(",", "") for line in lines if (each := pattern.search(line)) is not None]
     return min((int(text) for text in found if text), default=None)
 
-
-def _first(lines: Iterable[str], pattern: re.Pattern[str]) -> str | None:
-    return next((each[1] for line in lines if (each := pattern.search(line)) is not None), None)
-
-
-LONGEST_LINE = 65_536
-"""Characters of a line that are read. The longest line of a start, the engine's configuration, has about 10,000."""
-
-MOST_LINES = 4_000
-MOST_CHARACTERS = 2_000_000
-"""Lines that are kept, and their characters; later lines are left out. An engine of 64 ranks prints fewer."""
 
 SERVER_STARTS = re.compile(r"(?:vLLM (?:API )?server|█ ) version (\S{1,80})")
 """The first line of a server (``entrypoints/openai/api_server.py``). Since 0.16 it is a logo of blocks with the release
@@ -152,30 +137,14 @@ _MARKS = (
 )
 """Every line that is read holds one of these texts."""
 
-_COLOURS = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 
-
-def lines_of_last_start(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the lines that matter of the last start, without colours. A server's first line begins a start."""
-    kept: list[str] = []
-    length = 0
-    for line in lines:
-        text = line[:LONGEST_LINE]
-        if not any(mark in text for mark in _MARKS):
-            continue
-        text = _COLOURS.sub("", text).rstrip()
-        if SERVER_STARTS.search(text):
-            kept.clear()
-            length = 0
-        if len(kept) < MOST_LINES and length + len(text) < MOST_CHARACTERS:
-            kept.append(text)
-            length += len(text)
-    return tuple(kept)
+def last_start() -> LastStart:
+    """Return a keeper of lines. A server's first line begins a start."""
+    return LastStart(_MARKS, SERVER_STARTS)
 
 
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?")
 _STEP = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,9})\b")
-_DEVICE_NAME = re.compile(r"device_name=([A-Za-z0-9_.-]{1,80}?)(?:,|\.json)")
 _UTILIZATION = (
     re.compile(r"Desired GPU memory utilization is \((\d(?:\.\d{1,20})?),"),
     re.compile(r"current --gpu-memory-utilization=(\d(?:\.\d{1,20})?) "),
@@ -191,7 +160,11 @@ _NO_GPU = "The engine ran on a processor without a GPU, so its log says nothing 
 
 def read_start_log(lines: Iterable[str]) -> StartLog | None:
     """Return the last start of a log; None where the log is none of vLLM's, or begins after its first lines."""
-    kept = lines_of_last_start(lines)
+    return read_lines(last_start().of(lines))
+
+
+def read_lines(kept: Sequence[str]) -> StartLog | None:
+    """Return the start that kept lines are of; None where they are none of vLLM's, or begin after its first lines."""
     starts = [found for line in kept if (found := ENGINE_STARTS.search(line)) is not None]
     server = next((found for line in kept if (found := SERVER_STARTS.search(line)) is not None), None)
     build = starts[0][2] if starts else "" if server is None else server[1].strip(",")
@@ -209,7 +182,7 @@ def read_start_log(lines: Iterable[str]) -> StartLog | None:
         split=split_of(config, arguments),
         options=_options(kept, config, arguments, are_all=are_all),
         figures=figures_of(kept, version),
-        gpu_name=_device(kept),
+        gpu_name=first_match(kept, DEVICE_NAME),
         failure=None if served else _failure(kept),
         served=served,
         complaint=_complaint(config, [each[1] for each in starts]),
@@ -240,12 +213,8 @@ def _options(
 
 
 def _logged_utilization(lines: Sequence[str]) -> float | None:
-    found = (pattern.search(line) for line in lines for pattern in _UTILIZATION)
-    return next((float(each[1]) for each in found if each is not None), None)
-
-
-def _device(lines: Sequence[str]) -> str | None:
-    return next((found[1] for line in lines if (found := _DEVICE_NAME.search(line)) is not None), None)
+    found = first_match(lines, *_UTILIZATION)
+    return None if found is None else float(found)
 
 
 def _failure(lines: Sequence[str]) -> EngineFailure | None:

@@ -16,10 +16,10 @@ from plimsoll.domain.engines.engine_choice import (
 )
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
+from plimsoll.engines.start_fields import fields_of, integer_in, number_in, text_in
 from plimsoll.engines.starts import NamedDrafting, StartOptions
 from plimsoll.engines.vllm.flags.extra_arguments import is_unfollowed_flag
 from plimsoll.engines.vllm.settings import KV_DTYPES
-from plimsoll.engines.vllm.starts.start_fields import fields_of, integer_in, number_in, text_in
 
 Fields = Mapping[str, str]
 

@@ -1,0 +1,1 @@
+"""Starts of SGLang: what a log says."""
