@@ -8,6 +8,7 @@ factors too, and says that nothing was measured there.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import exp
@@ -78,17 +79,18 @@ def write_factors(
 ) -> None:
     """Write factors and bands of one engine into the catalogue's file; everything else in it stays.
 
-    AMD's cards keep the class ``unknown``: all their rows are of one source.
+    A card is ``measured`` if enough of its rows have a first token that is scored. AMD's cards keep the class
+    ``unknown``: all their rows are of one source.
     """
     document = json.loads(path.read_text(encoding="utf-8"))
     known = [case for case in cases if case.gpu.vendor is not Vendor.AMD]
-    counts = {name: sum(case.gpu.name == name for case in known) for name in {case.gpu.name for case in known}}
+    counts = Counter(case.gpu.name for case in known if case.row.scored_ttft is not None)
     answers = [predictions(cases, held_out, kind) for kind in ("source", "model")]
     document.setdefault("engines", {})[engine] = {
         "factors": {name: float(f"{exp(each):.3g}") for name, each in logs.items()},
         "families": dict.fromkeys(sorted({case.family for case in known}), FAMILY),
         "trust": UNKNOWN,
-        "cards": {name: MEASURED for name in sorted(counts) if counts[name] >= ENOUGH_ROWS},
+        "cards": {name: MEASURED for name, rows in sorted(counts.items()) if rows >= ENOUGH_ROWS},
         "bands": {
             "tpot": plain(bands_of(cases, answers, TPOT)),
             "ttft": plain(bands_of(cases, answers, TTFT)),
