@@ -54,4 +54,10 @@ def kept_words(kept: KeptCache, gpu_tokens: int) -> str:
     if kept.times is None:
         return f"{said}."
     loaded, computed = (f"{1e6 * seconds:.1f} us" for seconds in kept.times)
-    return f"{said}: a token that comes again is loaded in {loaded}, and computed in {computed}."
+    many = kept.times.computed / kept.times.loaded
+    so = (
+        f"{many:.0f} are loaded in the time of computing one"
+        if many >= 1
+        else "computing is faster, so it does not pay"
+    )
+    return f"{said}: a token that comes again is loaded in {loaded}, and computed in {computed}: {so}."
