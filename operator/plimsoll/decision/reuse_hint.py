@@ -13,11 +13,8 @@ from typing import NamedTuple
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, counted, format_price, to_percent
-from plimsoll.engines.base import Feature
-from plimsoll.engines.registry import engine_of
-from plimsoll.engines.starts import StartOptions
 from plimsoll.placement.demands.pools import Decision
-from plimsoll.placement.options.kept_cache import kept_cache
+from plimsoll.placement.options.kept_cache import kept_cache, may_keep
 from plimsoll.rebalance.law.reuse import Reuse
 
 LEAST_FOUND = 0.1
@@ -65,16 +62,7 @@ def reuse_hint(reuse: Reuse | None, decision: Decision) -> ReuseHint | None:
     declared = request.shape.cached_tokens / reuse.lengths.prompt
     if declared >= reuse.found + LEAST_FOUND and reuse.found > 0:  # none at all: the engine may not count them
         return _declared(reuse, request, declared)
-    return _bound(reuse, request, choice) if reuse.found >= LEAST_FOUND and _may_have_tier(request) else None
-
-
-def _may_have_tier(request: Request) -> bool:
-    """Whether the release keeps KV cache of this model in host memory."""
-    engine = engine_of(request.engine.name)
-    since = engine.since.get(Feature.HOST_CACHE)
-    if since is None or request.engine.version < since:
-        return False
-    return engine.host_cache_refusal(request.model, request.engine.version, StartOptions(), {}) is None
+    return _bound(reuse, request, choice) if reuse.found >= LEAST_FOUND and may_keep(request) else None
 
 
 def _with_tier(reuse: Reuse, choice: Option) -> ReuseHint | None:
