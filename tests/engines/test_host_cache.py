@@ -271,7 +271,7 @@ FILES = json.dumps(
             0,
             "LMCACHE_CONFIG_FILE may name another size",
         ),
-        (FILES, {}, 20 * GIB, 20 * GIB, "vLLM deletes none of them"),
+        (FILES, {}, 20 * GIB, 20 * GIB, "the engine deletes none"),
     ],
 )
 def test_tiers_of_the_users_own_take_host_memory_and_are_never_sure(

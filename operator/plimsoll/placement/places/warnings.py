@@ -270,7 +270,7 @@ def _host_warnings(request: Request, choice: Option) -> Iterator[str]:
         )
     if request.engine.host.fills_disk:
         yield (
-            "The tier of files in --kv-transfer-config has no size, and vLLM deletes none of them: they fill their "
+            "The tier of files in --kv-transfer-config has no size, and the engine deletes none: they fill their "
             "volume, or the node's disk, until the pod is evicted."
         )
 
