@@ -83,7 +83,7 @@ async def test_an_open_size_is_chosen_once_and_survives_a_restart_of_the_operato
 async def test_what_cannot_be_says_field_value_and_fix_in_status_and_plan_and_its_neighbour_is_placed(
     tmp_path: Path,
 ) -> None:
-    refused = {
+    refused: dict[str, tuple[dict[str, Any], str, str]] = {
         "old": ({"engine": {"version": "0.11.0"}}, "200Gi", "cannot be used. vLLM 0.11.0 cannot; use 0.11.1 or newer."),
         "other": ({"engine": {"name": "sglang"}}, "200Gi", "cannot be used. SGLang cannot; remove it."),
         "large": ({}, "9000Gi", "What helps: lower spec.kvCache.hostMemory to 20"),

@@ -86,6 +86,11 @@ async def test_what_a_cache_in_host_memory_has_found_is_measured_and_priced(open
     assert hint.endswith("the load needs as many replicas without it.")
 
 
+async def test_hits_of_a_connector_of_the_users_own_are_not_called_host_memory(opened: Open) -> None:
+    chat = await Chat.open(opened, engine={"extraArgs": ["--kv-offloading-size=64"]})
+    assert chat.hints(0.7, behind=0.6) == []
+
+
 async def test_a_declared_prefix_that_is_used_more_often_than_caches_give_up_is_not_lost(opened: Open) -> None:
     chat = await Chat.open(opened, workload={"sharedPrefix": {"tokens": 1800, "requestsPercent": 50}})
     [hint] = chat.hints(0.05)

@@ -57,8 +57,11 @@ def reuse_hint(reuse: Reuse | None, decision: Decision) -> ReuseHint | None:
     choice, request = decision.choice, decision.request
     if reuse is None or choice is None:
         return None
-    if choice.settings.host_cache_bytes or request.engine.host.kv_bytes:
+    host = request.engine.host
+    if host.by_spec and (choice.settings.host_cache_bytes or host.kv_bytes):
         return _with_tier(reuse, choice)
+    if host.kv_bytes or host.rank_bytes:
+        return None  # connectors of the user's own may count hits that are not of host memory
     declared = request.shape.cached_tokens / reuse.lengths.prompt
     if declared >= reuse.found + LEAST_FOUND and reuse.found > 0:  # none at all: the engine may not count them
         return _declared(reuse, request, declared)
