@@ -46,10 +46,13 @@ class Reuse:
         return None if self.lengths.behind is None else self.lengths.behind / self.lengths.prompt
 
     def replicas_at(self, share: float) -> int:
-        """Return the replicas that the same requests need if that share is found, by the performance model."""
+        """Return the replicas that the same requests need if that share is found, by the performance model.
+
+        A share just below 0, which a difference of two may be, is 0.
+        """
         now, then = (
             capacity_of(self.replica, replace(self.lengths, cached=cached)).per_second
-            for cached in (self.lengths.cached, share * self.lengths.prompt)
+            for cached in (self.lengths.cached, max(0.0, share) * self.lengths.prompt)
         )
         carried = 0.0 if self.wish.capacity is None else self.wish.use * self.wish.capacity.per_second * then / now
         return max(1, math.ceil(self.wish.rate / carried * (1 - TOLERANCE))) if carried > 0 else self.wish.replicas
