@@ -154,6 +154,7 @@ HISTORY = EngineSample(
     token_gaps_total=300.0,
     prefix_queried_tokens_total=900.0,
     prefix_hit_tokens_total=450.0,
+    behind_hit_tokens_total=50.0,
 )
 
 
@@ -180,8 +181,10 @@ def test_tokens_that_were_found_in_host_memory_are_among_those_that_were_found()
     load = pod_series(dict.fromkeys((-20, -15, -10, -5), "0.5"))
     found = samples(read(replying(*load, own, more)))
     assert [each.prefix_hit_tokens_total for each in found] == [300.0, 480.0, None, 630.0]
+    assert [each.behind_hit_tokens_total for each in found] == [None, 30.0, None, 130.0]
     alone = samples(read(replying(*load, own)))
     assert [each.prefix_hit_tokens_total for each in alone] == [300.0, 450.0, 450.0, 500.0]
+    assert {each.behind_hit_tokens_total for each in alone} == {None}
 
 
 def test_nothing_is_asked_for_that_no_sample_has() -> None:
@@ -248,7 +251,9 @@ def test_an_impossible_number_costs_its_own_figure(odd: str) -> None:
     found = [one for one in full_series() if "prefix_cache_hits" not in one["metric"]["__name__"]]
     found.append(series("prefix_cache_hits_total", {-5: odd}))
 
-    assert samples(read(replying(*found))) == [replace(HISTORY, prefix_hit_tokens_total=None)]
+    assert samples(read(replying(*found))) == [
+        replace(HISTORY, prefix_hit_tokens_total=None, behind_hit_tokens_total=None)
+    ]
 
 
 def test_an_impossible_use_between_good_ones_leaves_the_window_usable() -> None:

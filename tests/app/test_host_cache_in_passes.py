@@ -7,9 +7,13 @@ from typing import Any
 
 from plimsoll.adapters.cluster.client import PODS
 from plimsoll.app.plan.rendered import Desired
+from plimsoll.cli.planning import plan_located
+from plimsoll.cli.reading.documents import Located
 from plimsoll.decision.memory import Memory
 from plimsoll.domain.units import GIB
+from testbed.fleet import gpu_node
 from tests.support.live_passes import LivePasses
+from tests.support.rendered import fleet_of
 
 OTHER: dict[str, Any] = {
     "metadata": {"name": "other", "namespace": "others", "uid": "pod-other", "resourceVersion": "1"},
@@ -74,3 +78,32 @@ async def test_an_open_size_is_chosen_once_and_survives_a_restart_of_the_operato
     live.change("cached", contextLength=2048)
     found = int(pods(live.make()["cached"])[0] or 0)
     assert 0 < found < 128, "engines start again for the spec, and less is free now"
+
+
+async def test_what_cannot_be_says_field_value_and_fix_in_status_and_plan_and_its_neighbour_is_placed(
+    tmp_path: Path,
+) -> None:
+    refused: dict[str, tuple[dict[str, Any], str, str]] = {
+        "old": ({"engine": {"version": "0.11.0"}}, "200Gi", "cannot be used. vLLM 0.11.0 cannot; use 0.11.1 or newer."),
+        "other": ({"engine": {"name": "sglang"}}, "200Gi", "cannot be used. SGLang cannot; remove it."),
+        "large": ({}, "9000Gi", "What helps: lower spec.kvCache.hostMemory to 20"),
+    }
+    live = LivePasses.open(tmp_path, {"h100-sxm-80gb": 8})
+    for name, (more, size, _) in refused.items():
+        live.put(name, kvCache={"hostMemory": size}, **more)
+    live.put("plain")
+    await live.settle()
+    cases = live.make()
+    for name, (_, size, fix) in refused.items():
+        status = cases[name].new_status
+        assert status is not None
+        said = " ".join(each["message"] for each in status["conditions"])
+        assert fix in said
+        assert "spec.kvCache.hostMemory" in said
+        assert size.removesuffix("Gi") in said
+        asked = [Located("t", {**cases[each].body, "status": {}}) for each in (name, "plain")]
+        planned, problems = plan_located(asked, fleet_of(gpu_node("h", "H100-80GB-HBM3", 8)), lambda each: each)
+        words = [*problems, *(each.document().get("message") or "" for each, _ in planned)]
+        assert any(fix in each for each in words)
+        assert [each.is_placed for each, _ in planned][-1]
+    assert pods(cases["plain"]) == (None, "2Gi", "8Gi")

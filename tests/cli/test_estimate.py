@@ -205,6 +205,12 @@ def test_every_option_has_its_effect(capsys: pytest.CaptureFixture[str]) -> None
     spared = one(capsys, LLAMA_8B, "--gpu", H100, "--cpu-offload", "4Gi")
     assert spared["hostBytes"] == plain["terms"]["weightsBytes"] - spared["terms"]["weightsBytes"] == 4 * GIB
     assert spared["decodeFloorSeconds"] > 10 * plain["decodeFloorSeconds"]
+    layers = spared["hostLayers"]
+    assert layers["copySeconds"] * 50e9 == layers["bytesOfLayer"] == pytest.approx(436.2e6, rel=0.001)
+    assert (layers["requests"], layers["promptTokens"], layers["streamed"]) == (16, 8192, 0)
+    assert 10_000 < layers["hiddenFromTokens"] < 13_000
+    assert layers["decodeSeconds"] < layers["promptSeconds"] < layers["copySeconds"]
+    assert "hostLayers" not in plain
     cached = one(capsys, LLAMA_8B, "--gpu", H100, "--host-memory", "200Gi")
     kept = cached.pop("hostCache")
     assert (kept["bytes"], kept["tokens"], kept["isLeast"]) == (200 * GIB, 1_638_400, False)

@@ -224,7 +224,58 @@ def test_without_blocks_it_is_said_that_no_router_can_know_more(run: Run, trace:
     assert shown.count(" 0.0 %") >= 2
 
 
-@every_case("words", [("--router", "prefix"), ("--host-tokens", "5")])
+TWICE = [
+    json.dumps(
+        {
+            "timestamp": 2000 * at,
+            "input_length": 2048,
+            "output_length": 20,
+            "hash_ids": [3 * (at % 200) + i for i in range(3)],
+        }
+    )
+    for at in range(400)
+]
+"""200 documents of 1,536 tokens, one after the other, and all of them once more: three eighths of the prompt tokens."""
+
+
+def test_a_size_of_host_memory_is_advised_by_what_a_trace_shows(run: Run, trace: Callable[..., str]) -> None:
+    words = (*QUESTION, "--trace", trace(*TWICE, name="day.jsonl"), "--router", "prefix", "--host-memory")
+    status, shown, _ = run(*words, "auto")
+    assert status == 0
+    assert "38 % of the prompt tokens had come before within 30 min, and 0 % were found. 64 GiB of host" in shown
+    assert "for each replica would find 38 % and save 38 % of prefill, but no replica." in " ".join(shown.split())
+    document = json.loads(run(*words, "64Gi", "--host-memory", "1Gi", "-o", "json")[1])
+    assert document["seen_percent"] == 37.5
+    none, least, enough = document["host_memory"]
+    assert (none["bytes"], least["bytes"], enough["bytes"]) == (0, 2**30, 64 * 2**30)
+    assert (none["found"], least["found"], enough["found"]) == (0.0, 0.0, 37.5)
+    assert none["tokens"] == least["tokens"] < enough["tokens"] == 64 * 2**30 // 131_072
+    assert (none["replicas_enough"], enough["replicas_enough"]) == (1, 1)
+
+
+@every_case(
+    ("words", "said"),
+    [
+        (("--host-memory", "auto"), "--host-memory compares sizes with one --router"),
+        (("--router", "prefix", "--host-memory", "auto", "--host-tokens", "5"), "and without --host-tokens"),
+        (("--router", "prefix", "--host-memory", "much"), "Write a size of 1Gi or more"),
+        (("--router", "prefix", "--host-memory", "1Mi"), "Write a size of 1Gi or more"),
+        (("--router", "prefix", "--host-memory", "auto", "--engine", "0.11.0"), "keeps no KV cache of"),
+    ],
+)
+def test_a_size_that_cannot_be_tried_is_refused(
+    run: Run, trace: Callable[..., str], words: tuple[str, ...], said: str
+) -> None:
+    asked = (*QUESTION, "--trace", trace(*BLOCKS, name="day.jsonl"))
+    status, _, error = run(*asked, *words)
+    assert status == 2
+    assert said in " ".join(error.split())
+    status, _, error = run(*QUESTION, "--trace", trace(), "--router", "prefix", "--host-memory", "auto")
+    assert status == 2
+    assert "So nothing is known of what would be found" in " ".join(error.split())
+
+
+@every_case("words", [("--router", "prefix"), ("--host-tokens", "5"), ("--host-memory", "auto")])
 def test_a_router_needs_a_trace(run: Run, words: tuple[str, ...]) -> None:
     status, _, said = run(*QUESTION, *words)
     assert status == 2

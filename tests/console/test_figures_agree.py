@@ -103,24 +103,37 @@ def test_figures_of_a_status_are_those_of_the_estimate_it_was_rendered_from() ->
     assert of_core.needed == estimate.needed_bytes
 
 
-async def test_page_plan_and_estimate_say_the_same_of_a_cache_in_host_memory() -> None:
-    planned = plan_one(example("01-minimal", {"kvCache": {"hostMemory": "64Gi"}}), fleet_of(H100_NODE))
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"kvCache": {"hostMemory": "64Gi"}},
+            "64.00 GiB of host memory keep 524,288 tokens of finished requests, 1.1 times what the GPUs",
+        ),
+        (
+            {"engine": {"weightStreaming": {"group": 8, "layers": 1, "prefetch": 1}}},
+            "Host memory to GPU at 50 GB/s: a decoder layer of 0.406 GiB takes 8.72 ms.",
+        ),
+        (
+            {"engine": {"cpuOffload": "4Gi"}},
+            "Host memory to GPU at 50 GB/s: a decoder layer of 0.406 GiB takes 8.72 ms.",
+        ),
+    ],
+)
+async def test_page_plan_and_estimate_say_the_same_of_host_memory(changes: dict[str, Any], words: str) -> None:
+    planned = plan_one(example("01-minimal", changes), fleet_of(H100_NODE))
     status, choice = planned.outcome().status, choice_of(planned)
-    said = next(
-        each
-        for each in sentences(
-            planned.decision.request, Sized(choice.gpu, choice.split, choice.settings, choice.estimate)
-        )
-        if "of host memory keep" in each
-    )
-    assert said.startswith("64.00 GiB of host memory keep 524,288 tokens of finished requests, 1.1 times what the GPUs")
+    answer = Sized(choice.gpu, choice.split, choice.settings, choice.estimate)
+    [said] = [each for each in sentences(planned.decision.request, answer) if each.startswith(words)]
+    assert ("nothing hides that" in said) is ("cpuOffload" in str(changes))
+    assert ("1 of 8 layers is copied" in said) is ("weightStreaming" in str(changes))
     out = io.StringIO()
     print_details(Console(file=out, width=300), status)
     assert said in " ".join(out.getvalue().split())
     body = chat() | {"status": json.loads(status.model_dump_json(by_alias=True, exclude_none=True))}
     seen = await deployment_page(body)
     assert said in seen.text
-    assert "of host memory keep" not in (await deployment_page(chat())).text
+    assert words not in (await deployment_page(chat())).text
 
 
 @pytest.mark.parametrize("name", ["adapters", "eager", "images for whole towers", "a head", "streamed layers"])

@@ -113,6 +113,14 @@ def test_kv_cache_in_host_memory_is_where_the_release_keeps_it(
     assert found.least_bytes == ((20 + 4) * GIB if added else 0)
 
 
+def test_lmcache_takes_its_size_for_each_rank() -> None:
+    for ranks in (1, 4):
+        plain = host(with_engine(), NVIDIA, Split(ranks))
+        found = host(with_engine(host=HostUse(rank_bytes=5 * GIB)), NVIDIA, Split(ranks))
+        assert found.memory_bytes - plain.memory_bytes == 5 * ranks * GIB
+        assert found.shm_bytes == plain.shm_bytes
+
+
 def test_media_in_shared_memory_are_memory_of_the_pod() -> None:
     found = host(with_engine(host=HostUse(media_bytes=4 * GIB)), NVIDIA, Split(1))
     assert (found.shm_bytes, found.memory_bytes, found.least_bytes) == (6 * GIB, 12 * GIB, 5 * GIB)

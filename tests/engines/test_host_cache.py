@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from plimsoll.api.conversion.convert import check_without_model, to_request
 from plimsoll.domain.cluster.host import HostCache
-from plimsoll.domain.decisions.outcomes import Option, Split
+from plimsoll.domain.decisions.outcomes import Fit, Option, Split
 from plimsoll.domain.engines.engine_choice import EngineVersion, HostUse, KvKeeper
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.model import ModelFacts, Task
@@ -23,6 +24,7 @@ from plimsoll.engines.starts import StartOptions
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.placement.options.candidates import candidate_on
 from plimsoll.placement.options.feasibility import judge
+from plimsoll.placement.places.warnings import choice_warnings
 from tests.api.manifests import deployment
 from tests.render.workloads import container, options, rendered
 from tests.support.planning import ENGINE, H100, LLAMA_8B, LLAMA_70B_FP8, MI300X, fleet, gpu, model, node, request
@@ -241,3 +243,51 @@ def test_a_model_that_pools_has_no_cache_there() -> None:
     facts = replace(model(), task=Task.POOL)
     assert VLLM.host_cache_refusal(facts, EngineVersion(0, 32), StartOptions(), {}) is not None
     assert VLLM.host_cache_refusal(model(), EngineVersion(0, 32), StartOptions(), {}) is None
+
+
+LMCACHE = json.dumps({"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"})
+FILES = json.dumps(
+    {
+        "kv_connector": "OffloadingConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {
+            "spec_name": "TieringOffloadingSpec",
+            "cpu_bytes_to_use": 20 * GIB,
+            "secondary_tiers": [{"type": "fs", "root_dir": "/kv"}],
+        },
+    }
+)
+
+
+@every_case(
+    ("config", "more", "memory", "shm", "words"),
+    [
+        (LMCACHE, {}, 5 * GIB, 0, ""),
+        (LMCACHE, variable("LMCACHE_MAX_LOCAL_CPU_SIZE", "40"), 40 * GIB, 0, ""),
+        (
+            LMCACHE,
+            variable("LMCACHE_CONFIG_FILE", "/own.yaml"),
+            5 * GIB,
+            0,
+            "LMCACHE_CONFIG_FILE may name another size",
+        ),
+        (FILES, {}, 20 * GIB, 20 * GIB, "the engine deletes none"),
+    ],
+)
+def test_tiers_of_the_users_own_take_host_memory_and_are_never_sure(
+    config: str, more: dict[str, Any], memory: int, shm: int, words: str
+) -> None:
+    """The neighbour without such arguments fits for sure, and is given no memory for them."""
+    where = fleet(node("h", H100, 1))
+    tiers, plain = (
+        judge(to_request(deployment(**spec), model(LLAMA_8B)), candidate_on(gpu(H100), Split(1), where), where)
+        for spec in ({"engine": {"extraArgs": ["--kv-transfer-config", config]}, **more}, {})
+    )
+    assert isinstance(tiers, Option)
+    assert isinstance(plain, Option)
+    assert (tiers.estimate.fit, plain.estimate.fit) == (Fit.PROBABLE, Fit.SURE)
+    assert tiers.host.memory_bytes - plain.host.memory_bytes == memory
+    assert tiers.host.shm_bytes - plain.host.shm_bytes == shm
+    wanted = to_request(deployment(engine={"extraArgs": ["--kv-transfer-config", config]}, **more), model(LLAMA_8B))
+    said = [each for each in choice_warnings(wanted, tiers) if "LMCACHE" in each or "deletes" in each]
+    assert [words in each for each in said] == [True] * bool(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,13 @@ TRANSFER = {
     "kv_role": "kv_both",
     "kv_connector_extra_config": {"cpu_bytes_to_use": 12 * GIB},
 }
-TIERS = TRANSFER | {"kv_connector_extra_config": {"spec_name": "TieringOffloadingSpec", "cpu_bytes_to_use": 12 * GIB}}
+TIERED = {"spec_name": "TieringOffloadingSpec", "cpu_bytes_to_use": 12 * GIB}
+TIERS = TRANSFER | {"kv_connector_extra_config": TIERED}
+FILES = TRANSFER | {"kv_connector_extra_config": TIERED | {"secondary_tiers": [{"type": "fs", "root_dir": "/k"}]}}
 SIMPLE = TRANSFER | {"kv_connector": "SimpleCPUOffloadConnector"}
+LMCACHE = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
+SERVER = LMCACHE | {"kv_connector": "LMCacheMPConnector"}
+SIZED = LMCACHE | {"kv_connector_extra_config": {"lmcache.max_local_cpu_size": 12.5}}
 SEVERAL = {
     "kv_connector": "MultiConnector",
     "kv_connector_extra_config": {"connectors": [{"kv_connector": "NixlConnector"}, TRANSFER]},
@@ -41,6 +47,7 @@ SEVERAL = {
         (("--kv-offloading-backend=lmcache", "--kv-offloading-size=16"), HostUse(16 * GIB, KvKeeper.LMCACHE)),
         (("--kv-transfer-config", json.dumps(TRANSFER)), HostUse(12 * GIB)),
         ((f"--kv-transfer-config={json.dumps(TIERS)}",), HostUse(12 * GIB, KvKeeper.TIERS)),
+        (("--kv-transfer-config", json.dumps(FILES)), HostUse(12 * GIB, KvKeeper.TIERS, fills_disk=True)),
         (("--kv-t", json.dumps(SIMPLE)), HostUse(12 * GIB, KvKeeper.BUFFERS)),
         (("--kv_transfer_config", json.dumps(SEVERAL)), HostUse(12 * GIB)),
         (
@@ -61,6 +68,43 @@ SEVERAL = {
 )
 def test_what_arguments_take_of_the_host_is_read(arguments: tuple[str, ...], use: HostUse) -> None:
     assert host_use(arguments) == use
+
+
+@every_case(
+    ("config", "variables", "use"),
+    [
+        (LMCACHE, {}, HostUse(rank_bytes=5 * GIB)),
+        (LMCACHE, {"LMCACHE_MAX_LOCAL_CPU_SIZE": "20"}, HostUse(rank_bytes=20 * GIB)),
+        (LMCACHE, {"LMCACHE_CONFIG_FILE": "/x.yaml"}, HostUse(rank_bytes=5 * GIB, has_file=True)),
+        (
+            LMCACHE,
+            {"LMCACHE_CONFIG_FILE": "/x.yaml", "LMCACHE_MAX_LOCAL_CPU_SIZE": "0.5"},
+            HostUse(rank_bytes=GIB // 2),
+        ),
+        (SIZED, {"LMCACHE_MAX_LOCAL_CPU_SIZE": "20"}, HostUse(rank_bytes=25 * GIB // 2)),
+        (SIZED, {"LMCACHE_CONFIG_FILE": "/x.yaml"}, HostUse(rank_bytes=25 * GIB // 2)),
+        ({"connectors": [SERVER, LMCACHE]}, {}, HostUse(rank_bytes=5 * GIB)),
+        (SERVER, {"LMCACHE_MAX_LOCAL_CPU_SIZE": "20"}, HostUse()),
+        (TRANSFER, {"LMCACHE_MAX_LOCAL_CPU_SIZE": "20"}, HostUse(12 * GIB)),
+    ],
+    ids=str,
+)
+def test_what_each_rank_gives_to_lmcache_is_read_where_lmcache_reads_it(
+    config: dict[str, Any], variables: dict[str, str], use: HostUse
+) -> None:
+    assert host_use(("--kv-transfer-config", json.dumps(config)), variables) == use
+    assert host_use((f"--kv-transfer-config={json.dumps(config)}", "--kv-offloading-size", "3"), variables) == HostUse(
+        3 * GIB
+    ), "the size makes it the engine's own"
+
+
+def test_a_size_for_lmcache_that_is_none_is_refused_by_its_field() -> None:
+    config = json.dumps(LMCACHE | {"kv_connector_extra_config": {"lmcache.max_local_cpu_size": "much"}})
+    with pytest.raises(InvalidInput, match=r"extraArgs\[1\]: '?much'? cannot be used.*GiB for each rank"):
+        host_use(("--kv-transfer-config", config))
+    with pytest.raises(InvalidInput, match=r"LMCACHE_MAX_LOCAL_CPU_SIZE: '?-3'? cannot be used.*GiB for each rank"):
+        host_use(("--kv-transfer-config", json.dumps(LMCACHE)), {"LMCACHE_MAX_LOCAL_CPU_SIZE": "-3"})
+    assert host_use((), {"LMCACHE_MAX_LOCAL_CPU_SIZE": "-3"}) == HostUse(), "nobody reads it"
 
 
 @every_case(

@@ -198,7 +198,7 @@ def _figures(situation: Situation) -> dict[str, Any]:
         return said
     carried = [capacity_of(model, traffic.lengths, promised=promised) for promised in (True, False)]
     return said | {
-        "lengths": [_rounded(each) for each in vars_of(traffic.lengths).values()],
+        "lengths": [_rounded(each) for name, each in vars_of(traffic.lengths).items() if name != "behind"],
         "carries": [[_rounded(each.running), _rounded(each.per_second), each.limit, each.bound] for each in carried],
     }
 

@@ -15,6 +15,7 @@ from plimsoll.api.v1alpha1 import (
 )
 from plimsoll.decision.approving import Offered, approval_of, is_carried_out, is_change, offered_by
 from plimsoll.decision.deployment import LEAST_CHANGES
+from plimsoll.decision.reuse_hint import ReuseHint, reuse_hint
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, ReplicaShape, Split
 from plimsoll.domain.decisions.proposals import Proposal
@@ -29,6 +30,7 @@ from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.diagnosis.replicas import is_certain
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals
+from plimsoll.rebalance.law.reuse import reuse_of
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
@@ -177,8 +179,9 @@ class LoopTurn:
 
     ``answer`` replaces what the plan decided for the object; None: the plan stays as it is. ``detail`` adds what the
     decision's own sentence does not contain: why Prometheus gave no answer. ``offered_id`` is the id of a change that
-    is only proposed and has a destination, ``offered`` describes it. ``hints`` are for people. ``ends`` is the pod that
-    a new one has replaced, and ``given_up`` says why a replacement was taken back just now.
+    is only proposed and has a destination, ``offered`` describes it. ``hints`` are for people; ``reuse`` is one
+    with live figures. ``ends`` is the pod that a new one has replaced, and ``given_up`` says why a replacement was
+    taken back just now.
     """
 
     standing: Standing
@@ -191,6 +194,7 @@ class LoopTurn:
     offered_id: str | None = None
     offered: Offered | None = field(default=None, compare=False, repr=False)
     hints: tuple[str, ...] = ()
+    reuse: ReuseHint | None = None
     ends: str = ""
     given_up: str = ""
 
@@ -245,11 +249,14 @@ class LoopTurn:
             diagnosis=None if self.decided is None else self.decided.kind.value,
             approved=standing.approved,
             answered=standing.answered,
-            hints=self.hints,
+            hints=(*self.hints, *self._reuse((entry and entry.hints) or ())),
             trouble=None if self.decided is None else self.decided.trouble,
             replacing=standing.replacement,
             room=standing.room,
         )
+
+    def _reuse(self, earlier: Sequence[str]) -> tuple[str, ...]:
+        return () if self.reuse is None else (self.reuse.or_earlier(earlier),)
 
     def _subjects(self) -> tuple[str, ...]:
         numbers = dict(self.decision.numbers)
@@ -331,6 +338,7 @@ def take_turn(
         decided=decided,
         figures=live_figures(situation, decided, turn.standing.target_replicas),
         hints=(*hints_of(reading, policy, contested=contested), *_room_hints(turn.standing)),
+        reuse=reuse_hint(reuse_of(situation.load, decided.wish, situation.placement.model), what_if.decision),
     )
 
 

@@ -157,8 +157,8 @@ class Engine:
         since: the first release of each feature; a feature that no release has is left out.
         copies_encoder_since: the first release that can copy the tower of a model class to every rank.
         adapters_refusal: why a model gets no LoRA adapters; None where it does.
-        host_use: the host memory that the user's arguments make the engine take. Raises InvalidInput where a value
-            cannot be read.
+        host_use: the host memory that the user's arguments and variables make the engine take. Raises InvalidInput
+            where a value cannot be read.
         host: the host memory and CPU of the pod of one replica, term by term. They follow from the model, its precision
             and the engine's options, and never from the load.
         loaded: the part of a model that the engine loads.
@@ -223,7 +223,7 @@ class Engine:
     since: Mapping[Feature, EngineVersion]
     copies_encoder_since: Mapping[str, EngineVersion]
     adapters_refusal: Callable[[ModelFacts], str | None]
-    host_use: Callable[[Iterable[str]], HostUse]
+    host_use: Callable[[Iterable[str], Variables], HostUse]
     host: Callable[[Request, Vendor, Split], HostEstimate]
     loaded: Callable[[ModelFacts, EngineChoice], ModelFacts]
     missing_capability: Callable[[Request, GpuType], Numbers]

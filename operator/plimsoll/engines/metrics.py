@@ -36,6 +36,7 @@ class EngineMetrics:
         token_gap_seconds: histogram, times between two tokens of a request.
         prefix_queried: counter, prompt tokens that were looked up in the prefix cache.
         prefix_hit: counter, prompt tokens that were found there, or in a cache behind it by one of ``added_names``.
+        behind_hit: that of ``added_names`` which counts those that a cache behind it had, e.g. in host memory.
         adapters: gauge, whose labels name the LoRA adapters that are loaded and waited for.
     """
 
@@ -60,6 +61,7 @@ class EngineMetrics:
     token_gap_seconds: str = ""
     prefix_queried: str = ""
     prefix_hit: str = ""
+    behind_hit: str = ""
     adapters: str = ""
 
     @property

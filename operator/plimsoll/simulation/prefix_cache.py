@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from plimsoll.simulation.values import Prefix
+from collections.abc import Iterable
+
+from plimsoll.simulation.values import Arrival, Prefix
 
 
 class PrefixCache:
@@ -39,3 +41,22 @@ class PrefixCache:
         while self._tokens > self.most_tokens:
             oldest = next(iter(kept))
             self._tokens -= kept.pop(oldest)
+
+
+def seen_share(arrivals: Iterable[Arrival], seconds: float) -> float:
+    """Return the share of the tokens of prompts that came before within so many seconds, at any replica, 0 to 1.
+
+    The arrivals are in the order of time. A block counts only if all blocks before it do.
+    """
+    last = dict[int, float]()
+    seen = total = 0
+    for arrival in arrivals:
+        total += arrival.prompt_tokens
+        known = 0
+        is_known = bool(arrival.blocks)
+        for block, size in arrival.prefix:
+            is_known = is_known and arrival.at - last.get(block, -seconds - 1) <= seconds
+            known += size if is_known else 0
+            last[block] = arrival.at
+        seen += min(known, arrival.prompt_tokens)
+    return seen / max(1, total)

@@ -23,6 +23,7 @@ from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, active
 from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
 from plimsoll.placement.options.kept_cache import kept_cache
 from plimsoll.placement.options.speed import load_of
+from plimsoll.placement.options.streamed_layers import host_layers
 from plimsoll.render.names import pod_selector, service_url
 from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.status.conditions import Since, conditions
@@ -254,6 +255,7 @@ def _host(decision: Decision, choice: Option) -> Fields:
         "requested_memory_bytes": requested.memory_bytes,
         "terms": [{"name": term.name, "size_bytes": term.size_bytes, "detail": term.formula} for term in host.terms],
         "cache": _host_cache(decision.request, choice),
+        "layers": _host_layers(decision.request, choice),
     }
 
 
@@ -269,6 +271,26 @@ def _host_cache(request: Request, choice: Option) -> Fields | None:
         "is_least": kept.is_least or None,
         "loaded_nanoseconds": loaded,
         "computed_nanoseconds": computed,
+    }
+
+
+def _host_layers(request: Request, choice: Option) -> Fields | None:
+    runs = request.with_cache_as(narrow=choice.has_narrow_cache, host_bytes=choice.settings.host_cache_bytes)
+    found = host_layers(runs, choice.gpu, choice.split, choice.settings)
+    if found is None:
+        return None
+    layer = found.layer
+    return {
+        "size_bytes": layer.size_bytes,
+        "link_gigabytes_per_second": found.link_gb_per_second,
+        "copy_nanoseconds": round(1e9 * layer.copied),
+        "decode_nanoseconds": round(1e9 * layer.decoding),
+        "requests": found.requests,
+        "prompt_nanoseconds": round(1e9 * layer.reading),
+        "prompt_tokens": found.prompt_tokens,
+        "hidden_from_tokens": layer.hidden_from,
+        "streamed": found.streamed or None,
+        "group": found.group or None,
     }
 
 

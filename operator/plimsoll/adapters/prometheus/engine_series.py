@@ -71,7 +71,8 @@ def read_names(metrics: EngineMetrics) -> tuple[str, ...]:
     Those of buckets are :func:`bucket_names`.
     """
     names = (metrics.kv_usage, metrics.capacity, *(name for _, name in _summed(metrics)))
-    return (*dict.fromkeys(name for name in names if name), *metrics.former_names, *metrics.added_names)
+    more = (*metrics.former_names, *metrics.added_names)
+    return (*dict.fromkeys(name for name in names if name and name not in more), *more)
 
 
 def bucket_names(metrics: EngineMetrics) -> dict[str, str]:
@@ -127,6 +128,9 @@ def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> P
     chosen, targets = _newest_scrape(series, metrics)
     for one in chosen:
         scrape.setdefault(one.name, []).append(one)
+        own = one.labels.get("__name__", "")
+        if own in metrics.added_names:
+            scrape.setdefault(own, []).append(one)
     engines = {one.engine for one in scrape.get(metrics.kv_usage, ())}
     caches = _caches_by_time(scrape.get(metrics.capacity, ()), engines, metrics)
     uses = _values_by_time(scrape.get(metrics.kv_usage, ()), engines)
@@ -165,6 +169,7 @@ def _summed(metrics: EngineMetrics) -> tuple[tuple[str, str], ...]:
         "token_gaps_total": count_of(metrics.token_gap_seconds),
         "prefix_queried_tokens_total": metrics.prefix_queried,
         "prefix_hit_tokens_total": metrics.prefix_hit,
+        "behind_hit_tokens_total": metrics.behind_hit,
     }
     return tuple(names.items())
 

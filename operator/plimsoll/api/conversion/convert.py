@@ -296,7 +296,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             raise InvalidInput(
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
-    engine.host_use(spec.engine.extra_args or ())
+    engine.host_use(spec.engine.extra_args or (), environment_of(spec))
     _check_arguments(spec.engine)
     if spec.kv_cache.allow_fp8 and spec.kv_cache.precision != AUTO:
         raise InvalidInput(

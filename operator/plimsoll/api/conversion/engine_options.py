@@ -123,7 +123,7 @@ def to_host_use(spec: InferenceDeploymentSpec, model: ModelFacts, options: Start
         InvalidInput: an argument cannot be read, or the release keeps no cache of this model in host memory.
     """
     asked, engine = spec.kv_cache.host_memory, spec.engine.program
-    given = engine.host_use(spec.engine.extra_args or ())
+    given = engine.host_use(spec.engine.extra_args or (), environment_of(spec))
     if asked is None:
         return given
     refusal = engine.host_cache_refusal(model, spec.engine.release, options, environment_of(spec))

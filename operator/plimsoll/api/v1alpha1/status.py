@@ -146,6 +146,21 @@ class HostCacheStatus(StatusModel):
     computed_nanoseconds: Bytes64 | None = optional("Time of one token of a prefix that is computed once more.")
 
 
+class HostLayersStatus(StatusModel):
+    """One decoder layer of weights that stay in host memory: its copy over PCIe, and the work that could hide it."""
+
+    size_bytes: Bytes64 = Field(description="Bytes of the layer on one GPU, as a mean over all layers.")
+    link_gigabytes_per_second: int = Field(description="Rate at which copies from host memory arrive.")
+    copy_nanoseconds: Bytes64 = Field(description="Time of its copy.")
+    decode_nanoseconds: Bytes64 = Field(description="Its part of a step in which the declared requests generate.")
+    requests: int = Field(description="Requests that generate in such a step.")
+    prompt_nanoseconds: Bytes64 = Field(description="Its part of a step that is full of prompts.")
+    prompt_tokens: int = Field(description="Tokens of such a step.")
+    hidden_from_tokens: int | None = optional("Prompt tokens of a step from which on the work hides the copy.")
+    streamed: int | None = optional("Layers of a group that are copied in each step; absent: kernels read them.")
+    group: int | None = optional("Layers of a group.")
+
+
 class HostStatus(StatusModel):
     """Host memory and CPU of the pod of one replica."""
 
@@ -156,6 +171,7 @@ class HostStatus(StatusModel):
     requested_memory_bytes: Bytes64 = Field(description="Memory that the pod requests: yours, or the engine's need.")
     terms: list[HostTermStatus] = Field(max_length=16, description="Parts of the memory.")
     cache: HostCacheStatus | None = optional("KV cache of finished requests in this memory.")
+    layers: HostLayersStatus | None = optional("Weights in this memory, and the time that they take.")
 
 
 class PlacementStatus(StatusModel):

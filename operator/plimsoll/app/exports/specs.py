@@ -133,7 +133,7 @@ class _Start(NamedTuple):
         reader = engine.start_commands
         try:
             start = None if reader is None else reader.read(arguments, variables, "", release)
-            return start, engine.host_use(arguments), refused
+            return start, engine.host_use(arguments, variables), refused
         except PlimsollError as error:
             return str(error)
 

@@ -21,6 +21,7 @@ from plimsoll.domain.decisions.outcomes import EngineSettings, Fit, MemoryEstima
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.sizing import Sized
+from plimsoll.placement.options.streamed_layers import host_layers
 from plimsoll.placement.places.warnings import doubt_sentence
 
 
@@ -65,6 +66,7 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
         **_memory(answer.figures),
         **_learned(request.correction_for(answer.gpu.name, answer.split)),
         **_host_cache(request, answer),
+        **_host_layers(request, answer),
         "inverse": limits(request, answer).document(),
         "decodeFloorSeconds": None if floor is None else floor.seconds,
         "engine": {
@@ -92,6 +94,28 @@ def _host_cache(request: Request, answer: Sized) -> dict[str, Any]:
             "tokens": kept.tokens,
             "isLeast": kept.is_least,
             "secondsPerToken": seconds,
+        }
+    }
+
+
+def _host_layers(request: Request, answer: Sized) -> dict[str, Any]:
+    """Return the copy of a layer of weights in host memory, and its work; empty without any."""
+    found = host_layers(request, answer.gpu, answer.split, answer.settings)
+    if found is None:
+        return {}
+    layer = found.layer
+    return {
+        "hostLayers": {
+            "bytesOfLayer": layer.size_bytes,
+            "linkGigabytesPerSecond": found.link_gb_per_second,
+            "copySeconds": layer.copied,
+            "decodeSeconds": layer.decoding,
+            "requests": found.requests,
+            "promptSeconds": layer.reading,
+            "promptTokens": found.prompt_tokens,
+            "hiddenFromTokens": layer.hidden_from,
+            "streamed": found.streamed,
+            "group": found.group,
         }
     }
 

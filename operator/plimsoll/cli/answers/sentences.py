@@ -20,6 +20,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.performance.decode_time import DecodeFloor, decode_floor
 from plimsoll.placement.options.kept_cache import KeptCache, kept_cache, kept_words
 from plimsoll.placement.options.sizing import Sized
+from plimsoll.placement.options.streamed_layers import host_layers, layer_words
 from plimsoll.placement.places.warnings import choice_warnings, doubt_sentence, model_warnings
 
 _SAID = {Fit.SURE: "fits for sure", Fit.PROBABLE: "fits only probably", Fit.NO: "does not fit"}
@@ -128,6 +129,8 @@ def sentences(request: Request, answer: Sized) -> Iterator[str]:
     yield _floor(request, answer)
     if figures.host_bytes:
         yield f"{figures.host_bytes / GIB:.2f} GiB of weights of each GPU stay in host memory."
+        layers = host_layers(request, answer.gpu, answer.split, answer.settings)
+        yield from () if layers is None else (layer_words(layers),)
     kept = kept_of(request, answer)
     if kept is not None:
         yield kept_words(kept, figures.kv_capacity_tokens)

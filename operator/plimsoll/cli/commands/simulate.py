@@ -20,6 +20,7 @@ from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.later import cluster_of, default_namespace, manifest_question, past_of
 from plimsoll.cli.listing import Listing, figure, name, prose
 from plimsoll.cli.options import OF_CONTEXT, complete_model, option, output
+from plimsoll.cli.plans.host_sizes import print_sizes, sizes_document, sizes_of, tried_sizes
 from plimsoll.cli.plans.replays import (
     NO_BLOCKS,
     ReplayQuestion,
@@ -63,6 +64,7 @@ ROUTERS = [each.value for each in (Routing.ROUND_ROBIN, Routing.LEAST_LOADED, Ro
 @option("--from-prometheus", note="MODEL is NAME then, and each scaling law serves them.")
 @option("--router", note="With --trace.", words=ROUTERS, multiple=True)
 @option("--host-tokens", note="With --trace.")
+@option("--host-memory", "host_sizes", note="With --trace and one --router; auto tries five sizes.", multiple=True)
 @option("--gpu", note="Without --from-prometheus, it must be named.")
 @option("--tp")
 @option("--context-length", note="Default: it holds twice the mean request.")
@@ -95,6 +97,7 @@ def command(
     span: str | None,
     routers: tuple[str, ...],
     host_tokens: int | None,
+    host_sizes: tuple[str, ...],
     gpu: str | None,
     mode: str,
     form: str,
@@ -111,11 +114,9 @@ def command(
 
     With --trace FILE or --from-prometheus SPAN it says what mode Auto would have done: the same requests are served
     under the live loop, fixed numbers of replicas and the laws of other projects, with goodput, GPU-hours and changes.
-    With --router it says what routing would bring.
+    With --router it says what routing would bring, and with --host-memory what KV cache in host memory would.
     """
-    if trace is None and (routers or host_tokens is not None):
-        option = "--router" if routers else "--host-tokens"
-        raise click.UsageError(f"{option} needs a trace whose prompts have blocks (hash_ids): name it with --trace.")
+    _check_usage(trace, routers, host_tokens, host_sizes)
     if span is not None:
         if trace is not None or gpu is not None:
             raise click.UsageError(
@@ -136,10 +137,7 @@ def command(
             raise click.UsageError(f"--{given[0].replace('_', '-')} is of a workload: leave it out with --trace.")
         question = of_trace(trace, simulation_run, host_tokens)
         question = replace(question, notes=(*meant.notes, *question.notes))
-        if routers:
-            _compare(question, [Routing(each) for each in dict.fromkeys(routers)], form)
-        else:
-            _answer(question, form)
+        _answer_trace(question, routers, host_sizes, form)
         return
     with waiting(f"simulating {simulation_run.workload.minutes:g} min of requests"):
         result = simulate(simulation_run)
@@ -148,6 +146,25 @@ def command(
         print_document(form, {**simulation_document(simulation_run, result), "notes": list(meant.notes)})
     else:
         _print_simulation(screen(), simulation_run, result)
+
+
+def _check_usage(trace: str | None, routers: Sequence[str], host_tokens: int | None, host_sizes: Sequence[str]) -> None:
+    """Refuse options of a trace without one, and those that exclude each other."""
+    named = {"--router": bool(routers), "--host-tokens": host_tokens is not None, "--host-memory": bool(host_sizes)}
+    option = next((flag for flag, is_given in named.items() if is_given), None)
+    if trace is None and option is not None:
+        raise click.UsageError(f"{option} needs a trace whose prompts have blocks (hash_ids): name it with --trace.")
+    if host_sizes and (len(routers) != 1 or host_tokens is not None):
+        raise click.UsageError("--host-memory compares sizes with one --router, and without --host-tokens.")
+
+
+def _answer_trace(question: ReplayQuestion, routers: Sequence[str], host_sizes: Sequence[str], form: str) -> None:
+    if host_sizes:
+        _try_sizes(question, Routing(routers[0]), host_sizes, form)
+    elif routers:
+        _compare(question, [Routing(each) for each in dict.fromkeys(routers)], form)
+    else:
+        _answer(question, form)
 
 
 _OF_WORKLOAD = (
@@ -194,6 +211,20 @@ def _compare(question: ReplayQuestion, ways: Sequence[Routing], form: str) -> No
         print_document(form, routers_document(question, found))
     else:
         print_routers(screen(), question, found)
+
+
+def _try_sizes(question: ReplayQuestion, routing: Routing, given: Sequence[str], form: str) -> None:
+    """Serve the requests with each size of a cache in host memory, and print what came of it."""
+    sizes = sizes_of(given)
+    if not any(each.blocks for each in question.replay.arrivals):
+        raise InvalidInput("--trace", question.source, f"{NO_BLOCKS} So nothing is known of what would be found.")
+    with progressing("replaying") as progress:
+        tried = list(tried_sizes(question, routing, sizes, progress))
+    say("note", question.notes)
+    if form == "json":
+        print_document(form, sizes_document(question, tried))
+    else:
+        print_sizes(screen(), question, tried)
 
 
 _USUAL = RebalancePolicy()

@@ -150,22 +150,24 @@ def _kind_of(body: Body) -> ReplicaKind:
 
 def print_routers(console: Console, question: ReplayQuestion, ways: Sequence[Routed]) -> None:
     """Print what each router brings: the prompts that are found, the times, and the replicas that are enough."""
-    print_lines(console, (*_lines(question), _kept(question), ""))
+    print_lines(console, (*question_lines(question), _kept(question), ""))
     columns = ("FOUND", "TTFT P50 MS", "TTFT P95 MS", "GOODPUT", "ERRORS", "REPLICAS ENOUGH")
     table = Listing((name("ROUTER"), *map(figure, columns)))
     for each in ways:
-        asked = each.asked
-        times = (asked.ttft_p50_seconds, asked.ttft_p95_seconds)
-        table.add(
-            each.routing.value,
-            f"{asked.found:.1f} %",
-            *("none" if time is None else f"{time * _MILLISECONDS:,.0f}" for time in times),
-            f"{asked.goodput:.1f} %",
-            f"{asked.errors:.1f} %",
-            f"over {question.replay.policy.max_replicas}" if each.fewest is None else f"{each.fewest}",
-        )
+        table.add(each.routing.value, *routed_cells(question, each))
     print_listing(console, table)
     print_lines(console, ("", _comparison(ways)))
+
+
+def routed_cells(question: ReplayQuestion, found: Routed) -> Iterator[str]:
+    """Yield the prompts that are found, the times, the goodput, the errors and the replicas that are enough."""
+    asked = found.asked
+    yield f"{asked.found:.1f} %"
+    for time in (asked.ttft_p50_seconds, asked.ttft_p95_seconds):
+        yield "none" if time is None else f"{time * _MILLISECONDS:,.0f}"
+    yield f"{asked.goodput:.1f} %"
+    yield f"{asked.errors:.1f} %"
+    yield f"over {question.replay.policy.max_replicas}" if found.fewest is None else f"{found.fewest}"
 
 
 def _comparison(ways: Sequence[Routed]) -> str:
@@ -188,7 +190,7 @@ def _kept(question: ReplayQuestion) -> str:
 
 def print_replay(console: Console, question: ReplayQuestion, laws: Sequence[Replayed]) -> None:
     """Print the answer: the table, the requests, and what is compared."""
-    print_lines(console, (*_lines(question), ""))
+    print_lines(console, (*question_lines(question), ""))
     table = Listing((name("LAW"), *map(figure, _FIGURES)))
     for each in laws:
         table.add(
@@ -209,7 +211,8 @@ def print_replay(console: Console, question: ReplayQuestion, laws: Sequence[Repl
 _FIGURES = ("GOODPUT", "ERRORS", "GPU-HOURS", "USD", "CHANGES", "FLIPS", "REPLICAS", "TTFT P95 MS")
 
 
-def _lines(question: ReplayQuestion) -> Iterator[str]:
+def question_lines(question: ReplayQuestion) -> Iterator[str]:
+    """Yield the requests, the replica and what counts as served."""
     replay, arrivals = question.replay, question.replay.arrivals
     kind, policy, count = replay.kind, replay.policy, len(replay.arrivals)
     prompt, output = (sum(map(attrgetter(each), arrivals)) / count for each in ("prompt_tokens", "output_tokens"))
@@ -244,16 +247,17 @@ def _verdict(laws: Sequence[Replayed]) -> str:
 
 def replay_document(question: ReplayQuestion, laws: Sequence[Replayed]) -> dict[str, Any]:
     """Return the document. Times are in seconds, shares in per cent, and absent figures null."""
-    return {**_document(question, _verdict(laws)), "laws": [asdict(each) for each in laws]}
+    return {**question_document(question, _verdict(laws)), "laws": [asdict(each) for each in laws]}
 
 
 def routers_document(question: ReplayQuestion, ways: Sequence[Routed]) -> dict[str, Any]:
     """Return the document about routers. ``replicas_enough`` is null if the most replicas are not enough."""
     routers = [{"router": each.routing.value, "replicas_enough": each.fewest, **asdict(each.asked)} for each in ways]
-    return {**_document(question, _comparison(ways)), "routers": routers}
+    return {**question_document(question, _comparison(ways)), "routers": routers}
 
 
-def _document(question: ReplayQuestion, summary: str) -> dict[str, Any]:
+def question_document(question: ReplayQuestion, summary: str) -> dict[str, Any]:
+    """Return the part of a document that is the same for every answer."""
     replay = question.replay
     return {
         "summary": summary,

@@ -27,7 +27,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.units import GIB, counted
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.explain import unhealthy_words
-from plimsoll.status.host_words import host_cache_words
+from plimsoll.status.host_words import host_cache_words, host_layers_words
 from plimsoll.status.price_words import billing_words
 from plimsoll.status.speed_words import speed_words
 
@@ -121,6 +121,8 @@ def _print_placement(console: Console, placement: PlacementStatus, gpu_tokens: i
         print_lines(console, (_host(placement.host),))
         if placement.host.cache is not None:
             print_lines(console, (host_cache_words(placement.host.cache, gpu_tokens),))
+        if placement.host.layers is not None:
+            print_lines(console, (host_layers_words(placement.host.layers),))
     print_lines(console, (f"Each replica runs up to {_at_once(placement)}.",))
     print_lines(console, (f"Warning: {warning}" for warning in placement.warnings or ()), "yellow")
 

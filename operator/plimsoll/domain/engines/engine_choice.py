@@ -118,13 +118,17 @@ class HostUse:
 
     ``kv_bytes`` is KV cache of all ranks together, kept by ``kv_keeper``. ``by_spec`` means that the spec asks for it,
     so that the operator passes the flags; ``takes_spare`` that the planner is to choose its size, and has not yet.
-    ``media_bytes`` is a cache of processed media in ``/dev/shm``. ``places_tables`` means that the user decides where
-    tables of n-grams are kept, which are in host memory otherwise. ``reads_whole_files`` means that every rank reads a
-    checkpoint file as a whole while it loads.
+    ``rank_bytes`` is KV cache that every rank keeps in its own process; ``has_file`` means that a file may name another
+    size, ``fills_disk`` that the engine writes files and deletes none. ``media_bytes`` is a cache of processed media in
+    ``/dev/shm``. ``places_tables`` means that the user decides where tables of n-grams are kept, which are in host
+    memory otherwise. ``reads_whole_files`` means that every rank reads a checkpoint file as a whole while it loads.
     """
 
     kv_bytes: int = 0
     kv_keeper: KvKeeper = KvKeeper.NATIVE
+    rank_bytes: int = 0
+    has_file: bool = False
+    fills_disk: bool = False
     media_bytes: int = 0
     reads_whole_files: bool = False
     places_tables: bool = False
@@ -281,5 +285,5 @@ class EngineChoice:
     @property
     def fills_host_memory(self) -> bool:
         """Whether the engine keeps weights, KV cache or media in host memory."""
-        kept = self.host.kv_bytes > 0 or self.host.media_bytes > 0
+        kept = max(self.host.kv_bytes, self.host.rank_bytes, self.host.media_bytes) > 0
         return self.residency is not None or kept or self.host.takes_spare

@@ -24,7 +24,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import Numbers, Reason
-from plimsoll.domain.units import ceil_div
+from plimsoll.domain.units import ceil_div, format_gib
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,11 +311,13 @@ class Request:
     def new_node_needs(self) -> Numbers:
         """The demands on new nodes: the labels that it selects, its affinity, volumes, image and further resources.
 
-        It is empty if usual nodes do.
+        KV cache in host memory is among them. It is empty if usual nodes do.
         """
         labels = [f"{key}={value}" for key, value in self.node_selector]
         needs = [rule.new_node_needs for rule in self.node_rules if rule.new_node_needs]
         needs += [amount_words(resource, amount) for resource, amount in self.other_resources]
+        kept = self.engine.host.kv_bytes
+        needs += [f"{format_gib(kept)} of host memory for KV cache"] if kept else []
         return (("needs", " and ".join((*labels, *needs))),) if labels or needs else ()
 
     def with_narrow_cache(self) -> Request:

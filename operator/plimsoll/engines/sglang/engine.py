@@ -54,7 +54,7 @@ SGLANG = Engine(
     },
     copies_encoder_since={},
     adapters_refusal=lambda _: "No memory law covers SGLang's pool of adapters: remove spec.engine.lora.",
-    host_use=lambda _: NO_HOST_USE,
+    host_use=lambda *_: NO_HOST_USE,
     host=lambda *_: USUAL_HOST,
     loaded=whole_model,
     release_refusal=release_refusal,

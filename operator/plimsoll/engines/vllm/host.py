@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from plimsoll.domain.cluster.gpus import Vendor
@@ -81,7 +83,7 @@ def host(request: Request, vendor: Vendor, split: Split) -> HostEstimate:
             *_weights(request, split),
             *tables,
             *in_shm,
-            *_private(engine.host, vendor, engine.version),
+            *_private(engine.host, vendor, engine.version, split.gpus),
         ),
         cpu_millis=plain.cpu_millis,
         shm_bytes=plain.shm_bytes + sum(term.size_bytes for term in in_shm),
@@ -143,8 +145,11 @@ def _in_shm(use: HostUse, vendor: Vendor, version: EngineVersion) -> Iterator[Ho
         )
 
 
-def _private(use: HostUse, vendor: Vendor, version: EngineVersion) -> Iterator[HostTerm]:
+def _private(use: HostUse, vendor: Vendor, version: EngineVersion, ranks: int) -> Iterator[HostTerm]:
     """Yield KV cache in private buffers of the ranks."""
+    if use.rank_bytes:
+        formula = f"KV cache of LMCache, {_of(ranks, 'rank', use.rank_bytes)}, by extraArgs"
+        yield HostTerm("kvCache", formula, ranks * use.rank_bytes)
     served = use.kv_keeper is KvKeeper.LMCACHE and version >= SERVER_SINCE
     if not use.kv_bytes or served or _shares_cache(use, vendor, version):
         return
@@ -185,7 +190,28 @@ _MEDIA_CACHE_GIB = 4.0
 """The size of the media cache where the user gives none (``MultiModalConfig.mm_processor_cache_gb``)."""
 
 _TIERING = "TieringOffloadingSpec"
+_FILES = "fs"
+"""The type of a tier that writes files. It has no size, and deletes none (``tiering/fs/manager.py``, 0.32)."""
+
 _CPU_BYTES = "cpu_bytes_to_use"
+
+_BY_CONNECTOR = {
+    "SimpleCPUOffloadConnector": KvKeeper.BUFFERS,
+    "LMCacheConnector": KvKeeper.LMCACHE,
+    "LMCacheConnectorV1": KvKeeper.LMCACHE,
+}
+"""Connectors that keep KV cache in buffers of their own. ``LMCacheMPConnector`` asks a server outside the pod."""
+
+_RANK_KEY, _RANK_VARIABLE, _FILE_VARIABLE = (
+    "lmcache.max_local_cpu_size",
+    "LMCACHE_MAX_LOCAL_CPU_SIZE",
+    "LMCACHE_CONFIG_FILE",
+)
+"""Where LMCache reads the GiB of each rank: the connector's ``kv_connector_extra_config`` before the variable, and that
+before the file. Source: ``vllm_v1_adapter.py`` (``_apply_extra_config``) and ``utils.py`` of LMCache 0.5.6."""
+
+_LMCACHE_BYTES = 5 * GIB
+"""What each rank keeps where nobody names a size (``max_local_cpu_size``, 5.0 GiB; ``LocalCPUBackend``)."""
 
 _SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 """Suffixes of numbers, as vLLM's parser reads them: small letters are decimal (``human_readable_int``)."""
@@ -203,15 +229,15 @@ class _Given(NamedTuple):
     position: int
 
 
-def host_use(arguments: Iterable[str]) -> HostUse:
-    """Return the host memory that these arguments make the engine take.
+def host_use(arguments: Iterable[str], environment: Mapping[str, str] = MappingProxyType({})) -> HostUse:
+    """Return the host memory that these arguments and variables make the engine take.
 
     Raises:
         InvalidInput: the value of such an argument cannot be read.
     """
     given = list(_given(list(arguments)))
     last = {each.name: each for each in given if not each.key}
-    use = _transferred([each for each in given if each.name == _TRANSFER])
+    use = _transferred([each for each in given if each.name == _TRANSFER], environment)
     size = last.get(_SIZE)
     if size is not None:
         native = use.kv_keeper if use.kv_keeper is KvKeeper.TIERS else KvKeeper.NATIVE
@@ -223,6 +249,9 @@ def host_use(arguments: Iterable[str]) -> HostUse:
     return HostUse(
         kv_bytes=use.kv_bytes,
         kv_keeper=use.kv_keeper,
+        rank_bytes=use.rank_bytes,
+        has_file=use.has_file,
+        fills_disk=use.fills_disk,
         media_bytes=cache if in_shm else 0,
         reads_whole_files=_LOADING in last and last[_LOADING].value == "eager",
         places_tables=any(each.name == _TABLES for each in given),
@@ -262,9 +291,9 @@ def _gib(given: _Given) -> int:
     return size
 
 
-def _transferred(given: Iterable[_Given]) -> HostUse:
+def _transferred(given: Iterable[_Given], environment: Mapping[str, str]) -> HostUse:
     """Return what ``--kv-transfer-config`` keeps, as one JSON object or key by key."""
-    use = HostUse()
+    use, named, fills = HostUse(), None, False
     for each in given:
         if each.key:
             found = {each.key.rpartition(".")[2]: each.value}
@@ -274,7 +303,14 @@ def _transferred(given: Iterable[_Given]) -> HostUse:
             except (ValueError, RecursionError):
                 continue  # the engine refuses it with its own words; a value in several arguments is read by none
         use = _merged(use, found, each)
-    return use
+        fills = fills or any(key == "type" and value == _FILES for key, value in _members(found))
+        named = next((_rank_size(value, each) for key, value in _members(found) if key == _RANK_KEY), named)
+    if use.kv_keeper is not KvKeeper.LMCACHE:
+        return replace(use, fills_disk=fills)
+    given_size = environment.get(_RANK_VARIABLE)
+    size = _LMCACHE_BYTES if given_size is None else _rank_size(given_size, None)
+    in_file = bool(environment.get(_FILE_VARIABLE)) and given_size is None and named is None
+    return HostUse(rank_bytes=size if named is None else named, has_file=in_file)
 
 
 def _merged(use: HostUse, config: Any, given: _Given) -> HostUse:
@@ -284,8 +320,8 @@ def _merged(use: HostUse, config: Any, given: _Given) -> HostUse:
             kept = _human_readable(value, given)
         elif key == "spec_name" and value == _TIERING:
             keeper = KvKeeper.TIERS
-        elif key == "kv_connector" and value == "SimpleCPUOffloadConnector":
-            keeper = KvKeeper.BUFFERS
+        elif key == "kv_connector" and value in _BY_CONNECTOR:
+            keeper = _BY_CONNECTOR[value]
     return HostUse(kept, keeper)
 
 
@@ -299,6 +335,18 @@ def _members(config: Any) -> Iterator[tuple[str, Any]]:
             pending += node.values()
         elif isinstance(node, list):
             pending += node
+
+
+def _rank_size(value: object, given: _Given | None) -> int:
+    """Return the bytes of a number of GiB. ``given`` None: it is that of the variable."""
+    try:
+        size = int(float(str(value)) * GIB)
+    except (ValueError, OverflowError):
+        size = -1
+    if not 0 <= size <= _LARGEST_BYTES:
+        field = f"spec.podTemplate.env: {_RANK_VARIABLE}" if given is None else f"{_FIELD}[{given.position}]"
+        raise InvalidInput(field, value, "LMCache takes a number of GiB for each rank, e.g. 20.")
+    return size
 
 
 def _human_readable(value: object, given: _Given) -> int:

@@ -127,5 +127,6 @@ METRICS: Final = EngineMetrics(
     token_gap_seconds=ITL_SECONDS,
     prefix_queried=PREFIX_CACHE_QUERIES_TOTAL,
     prefix_hit=PREFIX_CACHE_HITS_TOTAL,
+    behind_hit=EXTERNAL_CACHE_HITS_TOTAL,
 )
 """Every metric that a current engine must export for the operator to work, by meaning."""

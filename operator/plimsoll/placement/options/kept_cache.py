@@ -9,7 +9,9 @@ from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, S
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import format_gib
+from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
+from plimsoll.engines.starts import StartOptions
 from plimsoll.performance.reuse import ReuseTimes, reuse_times
 from plimsoll.performance.step_costs import step_costs
 
@@ -21,6 +23,15 @@ class KeptCache(NamedTuple):
     tokens: int
     is_least: bool = False
     times: ReuseTimes | None = None
+
+
+def may_keep(request: Request) -> bool:
+    """Whether the release keeps KV cache of this model in host memory."""
+    engine, release = engine_of(request.engine.name), request.engine.version
+    since = engine.since.get(Feature.HOST_CACHE)
+    if since is None or release < since:
+        return False
+    return engine.host_cache_refusal(request.model, release, StartOptions(), {}) is None
 
 
 def kept_cache(
@@ -54,4 +65,10 @@ def kept_words(kept: KeptCache, gpu_tokens: int) -> str:
     if kept.times is None:
         return f"{said}."
     loaded, computed = (f"{1e6 * seconds:.1f} us" for seconds in kept.times)
-    return f"{said}: a token that comes again is loaded in {loaded}, and computed in {computed}."
+    many = kept.times.computed / kept.times.loaded
+    so = (
+        f"{many:.0f} are loaded in the time of computing one"
+        if many >= 1
+        else "computing is faster, so it does not pay"
+    )
+    return f"{said}: a token that comes again is loaded in {loaded}, and computed in {computed}: {so}."

@@ -263,6 +263,16 @@ def _host_warnings(request: Request, choice: Option) -> Iterator[str]:
             f"spec.podTemplate.resources gives the pod {format_gib(given)} of host memory, its engine is estimated to "
             f"need {format_gib(needed)}: it may be killed while it loads."
         )
+    if request.engine.host.has_file:
+        yield (
+            "LMCACHE_CONFIG_FILE may name another size of host memory than is requested, 5 GiB for each rank: write it "
+            "into LMCACHE_MAX_LOCAL_CPU_SIZE, too."
+        )
+    if request.engine.host.fills_disk:
+        yield (
+            "The tier of files in --kv-transfer-config has no size, and the engine deletes none: they fill their "
+            "volume, or the node's disk, until the pod is evicted."
+        )
 
 
 def model_warnings(request: Request) -> tuple[str, ...]:

@@ -63,7 +63,8 @@ class EngineSample:
         token_gap_seconds_total: times between two tokens of a request.
         token_gaps_total: how many such times there were.
         prefix_queried_tokens_total: prompt tokens that were looked up in the prefix cache.
-        prefix_hit_tokens_total: prompt tokens that were found there.
+        prefix_hit_tokens_total: prompt tokens that were found there, or in a cache behind it.
+        behind_hit_tokens_total: those of them that a cache behind it had, e.g. in host memory.
         rank_usages: ``kv_usage`` of each rank, in the order of the ranks; empty if there is one rank.
         rank_queues: ``waiting`` of each rank in the same way.
         first_token_buckets: the histogram of times to the first token; None if nobody asked for it.
@@ -87,6 +88,7 @@ class EngineSample:
     token_gaps_total: float | None = None
     prefix_queried_tokens_total: float | None = None
     prefix_hit_tokens_total: float | None = None
+    behind_hit_tokens_total: float | None = None
     rank_usages: tuple[float, ...] = ()
     rank_queues: tuple[float, ...] = ()
     first_token_buckets: Buckets | None = None

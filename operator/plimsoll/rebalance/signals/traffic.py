@@ -42,15 +42,17 @@ SIGNIFICANT = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Mean tokens of a request. ``cached`` tokens of its prompt were in the prefix cache.
+    """Mean tokens of a request. ``cached`` tokens of its prompt were in the prefix cache, or in a cache behind it.
 
-    ``in_cache`` are the KV tokens that a running request holds on average.
+    ``in_cache`` are the KV tokens that a running request holds on average. ``behind`` are those of ``cached`` that a
+    cache behind the GPUs' had; None if the engine does not count them.
     """
 
     prompt: float
     output: float
     cached: float
     in_cache: float
+    behind: float | None = None
 
     @property
     def work(self) -> float:
@@ -418,8 +420,14 @@ def _lengths_since(found: Sequence[Track], start: float, end: float) -> Lengths 
         return None
     queried = _sum(found, tracks.PREFIX_QUERIES, start, end)
     hits = _mean(found, tracks.PREFIX_HITS, queried, start, end) or 0.0
+    counts = any(track.newest.behind_hit_tokens_total is not None for track in found)
+    behind = _mean(found, tracks.BEHIND_HITS, queried, start, end) if counts else None
     return Lengths(
-        max(1.0, prompt), max(1.0, output), prompt * min(1.0, hits), _in_cache(found, start, prompt + output / 2)
+        max(1.0, prompt),
+        max(1.0, output),
+        prompt * min(1.0, hits),
+        _in_cache(found, start, prompt + output / 2),
+        None if behind is None else prompt * min(1.0, behind, hits),
     )
 
 

@@ -32,7 +32,7 @@ from plimsoll.placement.demands.pools import pool_name
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.render.names import DEPLOYMENT_LABEL
 from plimsoll.status.found_words import found_words
-from plimsoll.status.host_words import host_cache_words
+from plimsoll.status.host_words import host_cache_words, host_layers_words
 from plimsoll.status.places import split_of
 from plimsoll.status.price_words import billing_words
 from plimsoll.status.reading import read, whole_status
@@ -134,7 +134,7 @@ def _facts(status: InferenceDeploymentStatus, row: DeploymentRow, body: Body) ->
             "Price", f"{dollars(row.hourly_price)}/h for all replicas{source}" if row.hourly_price else "unknown"
         )
     yield from _speed(status)
-    yield from _host_cache(status)
+    yield from _host_memory(status)
     yield Fact("Spec", _seen(status, row))
     if row.figures is not None and row.figures.fit is not None:
         yield Fact("Fit", _fit(row.figures, row.figures.fit, status))
@@ -182,11 +182,13 @@ def _speed(status: InferenceDeploymentStatus) -> Iterator[Fact]:
         yield Fact("Speed", f"{speed_words(speed)}{_measured(status)}")
 
 
-def _host_cache(status: InferenceDeploymentStatus) -> Iterator[Fact]:
+def _host_memory(status: InferenceDeploymentStatus) -> Iterator[Fact]:
     host = None if status.placement is None else status.placement.host
     if host is not None and host.cache is not None:
         tokens = 0 if status.estimate is None else status.estimate.kv_capacity_tokens
         yield Fact("Host cache", host_cache_words(host.cache, tokens))
+    if host is not None and host.layers is not None:
+        yield Fact("Host weights", host_layers_words(host.layers))
 
 
 def _measured(status: InferenceDeploymentStatus) -> str:
