@@ -87,7 +87,7 @@ def test_a_card_that_is_too_slow_is_suggested_with_a_change_that_makes_it_fast_e
 
 def test_the_saving_is_that_of_all_replicas() -> None:
     where = fleet(*(node(name, L4, 1) for name in "xyz"), node("b", L40S, 4))
-    one, two = decided(ON_L40S, where), decided(replace(ON_L40S, replicas=3), where)
+    one, three = decided(ON_L40S, where), decided(replace(ON_L40S, replicas=3), where)
     saving = of(one, NARROW).hourly_saving
     assert saving is not None
     assert of(three, NARROW).hourly_saving == 3 * saving
