@@ -5,7 +5,6 @@ Nobody here is the controller of a Gateway, so its answers are played. The tests
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -169,12 +168,19 @@ def test_a_foreign_route_of_that_name_is_named_and_stays_as_it_is(scene: Scene) 
     }
     scene.tenant.control_plane.apply([foreign])
     scene.tenant.apply("taken", **honest_spec(TENANT), routing=THROUGH)
-    body = scene.tenant.wait_condition("taken", "Ready", "False", timeout=LISTED_WITHIN_SECONDS)
-    said = scene.tenant.wait(
-        lambda: condition(scene.tenant.get("taken"), "Ready").get("reason") == "NameConflict", "a taken name"
-    )
-    assert said
-    assert f"HTTPRoute {TENANT}/taken exists" in condition(scene.tenant.get("taken"), "Ready")["message"]
+    body = scene.tenant.wait_condition("taken", "Ready", "False", "NameConflict", timeout=LISTED_WITHIN_SECONDS)
+    assert f"HTTPRoute {TENANT}/taken exists" in condition(body, "Ready")["message"]
     route = scene.tenant.control_plane.client.get(f"{GATEWAY_API}/namespaces/{TENANT}/httproutes/taken")
-    assert route["spec"]["parentRefs"][0]["name"] == "of-a-person", json.dumps(body["status"])
+    assert route["spec"]["parentRefs"][0]["name"] == "of-a-person"
+    scene.check_neighbour()
+
+
+def test_a_second_deployment_on_the_pool_of_the_first_is_refused_by_name(scene: Scene) -> None:
+    loop = {"mode": "Auto", "maxReplicas": 2, "gateway": {"inferencePool": "chat"}}
+    scene.tenant.apply("second", **honest_spec(TENANT), rebalancing=loop)
+    body = scene.tenant.wait_condition("second", "Ready", "False", "InvalidSpec")
+    message = condition(body, "Ready")["message"]
+    assert "spec.rebalancing.gateway.inferencePool: 'chat' cannot be used" in message
+    assert "InferenceDeployment chat counts the queue of that pool" in message
+    assert scene.routing()["state"] == "Ready", "the first goes on"
     scene.check_neighbour()

@@ -14,6 +14,7 @@ from plimsoll.adapters.cluster.client import (
     SERVICES,
 )
 from plimsoll.adapters.cluster.kinds import GATEWAYS, HTTP_ROUTES, JOBS, OF_ROUTERS
+from plimsoll.app.reading.rivals import rivals
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.engines.failures import MOST_REMEMBERED, PodRejection
@@ -80,7 +81,7 @@ def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey
         owner = _owner_of(body, found)
         if owner is not None:
             owner.jobs[key_of(body).name] = body
-    lacks = _gather_routers(store, found)
+    lacks, refused = _gather_routers(store, found), rivals(store.all(INFERENCE_DEPLOYMENTS))
     return {
         key: Surroundings(
             {pool: tuple(pods) for pool, pods in each.pods.items()},
@@ -90,6 +91,7 @@ def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey
             each.jobs,
             _router(each, lacks, _gateway(store, each.owner)),
             tuple(each.of_router),
+            refused.get(key),
         )
         for key, each in found.items()
     }

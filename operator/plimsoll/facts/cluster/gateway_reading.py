@@ -29,13 +29,15 @@ def named_gateway(spec: Body, namespace: str) -> GatewayRef | None:
         spec: as it is stored. An older version of the CRD may have let anything through.
         namespace: that of the InferenceDeployment, and of the Gateway if the spec names none.
     """
-    given = _mapping(_mapping(spec.get("routing")).get("gateway"))
-    if not isinstance(given.get("name"), str):
+    routing = spec.get("routing")
+    given = routing.get("gateway") if isinstance(routing, dict) else None
+    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
         return None
+    hosts = given.get("hostnames")
     return GatewayRef(
         ObjectKey(str(given.get("namespace") or namespace), str(given["name"])),
         str(given.get("sectionName") or ""),
-        tuple(str(each) for each in given.get("hostnames") or ()),
+        tuple(map(str, hosts)) if isinstance(hosts, list) else (),
     )
 
 
