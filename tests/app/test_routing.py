@@ -431,7 +431,7 @@ async def test_a_foreign_object_of_that_name_is_named_and_stays(world: World, ki
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     modes=st.lists(st.sampled_from(["Service", "Standalone", "Gateway"]), min_size=1, max_size=4),
-    at=st.integers(0, 30),
+    at=st.integers(0, 60),
     trouble=st.sampled_from([*KILLS, Trouble.ERROR, Trouble.LOST_ANSWER, Trouble.CONFLICT]),
 )
 async def test_whatever_is_asked_and_whenever_it_is_killed_the_end_is_what_was_asked_last(

@@ -13,10 +13,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "operator" / "plimsoll"
 
 # fmt: off
 SHARED = frozenset({
-    "avoidedNodes", "capacityType", "concurrency", "conditions", "dataParallel", "dtype", "engine", "expertParallel",
-    "generation", "gpuType", "id", "kind", "lastTransitionTime", "message",
-    "model", "name", "nodeLabels", "nodeSelector", "observedGeneration", "parameters", "pipelineParallel",
-    "quantization", "reason", "rebalancing", "replicas", "resource", "selector", "source", "spec", "state", "status",
+    "avoidedNodes", "capacityType", "concurrency", "conditions", "controller", "dataParallel", "dtype", "engine",
+    "expertParallel", "gateway", "generation", "gpuType", "id", "kind", "lastTransitionTime", "message",
+    "model", "name", "namespace", "nodeLabels", "nodeSelector", "observedGeneration", "parameters", "pipelineParallel",
+    "quantization", "reason", "rebalancing", "replicas", "resource", "routing", "selector", "source", "spec", "state", "status",
     "tensorParallel", "type", "version",
 })
 # fmt: on

@@ -14,7 +14,6 @@ from plimsoll.adapters.cluster.client import (
     SERVICES,
 )
 from plimsoll.adapters.cluster.kinds import GATEWAYS, HTTP_ROUTES, JOBS, OF_ROUTERS
-from plimsoll.app.reading.rivals import rivals
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.engines.failures import MOST_REMEMBERED, PodRejection
@@ -23,6 +22,7 @@ from plimsoll.domain.requests.routing import GatewayView, RouterView
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.gateway_reading import named_gateway, read_gateway
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
+from plimsoll.facts.cluster.rivals import rivals
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
     PICKER_LABEL,

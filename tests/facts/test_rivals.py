@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.app.reading.rivals import rivals
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.facts.cluster.rivals import rivals
 from tests.support.bodies import Body
 
 HOST = "chat.example.com"

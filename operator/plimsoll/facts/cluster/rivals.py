@@ -7,11 +7,14 @@ to keep a host name from one that it does, and the Gateway API itself gives it t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from plimsoll.app.watch.store import Body, key_of
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.routing import RoutingMode
 from plimsoll.facts.cluster.gateway_reading import named_gateway
+
+Body = Mapping[str, Any]
 
 _Claim = tuple[str, ...]
 
@@ -27,11 +30,11 @@ def rivals(bodies: Iterable[Body]) -> dict[ObjectKey, tuple[str, str, str]]:
     holders: dict[tuple[str, _Claim], str] = {}
     for body, _ in asking:
         if _has_router(body):
-            key = key_of(body)
+            key = _key(body)
             holders[key.namespace, ("pool", key.name)] = key.name
     found: dict[ObjectKey, tuple[str, str, str]] = {}
     for body, claims in asking:
-        key = key_of(body)
+        key = _key(body)
         for claim in claims:
             holder = holders.setdefault((key.namespace, claim), key.name)
             if holder != key.name:
@@ -39,14 +42,19 @@ def rivals(bodies: Iterable[Body]) -> dict[ObjectKey, tuple[str, str, str]]:
     return found
 
 
+def _key(body: Body) -> ObjectKey:
+    head = body["metadata"]
+    return ObjectKey(str(head["namespace"]), str(head["name"]))
+
+
 def _rank(body: Body) -> tuple[str, str, str]:
-    key = key_of(body)
+    key = _key(body)
     return str(body["metadata"].get("creationTimestamp") or ""), key.namespace, key.name
 
 
 def _claims(body: Body) -> Iterator[_Claim]:
     """Yield the pools and the host names that an InferenceDeployment asks for."""
-    spec, key = body.get("spec"), key_of(body)
+    spec, key = body.get("spec"), _key(body)
     if not isinstance(spec, dict) or body["metadata"].get("deletionTimestamp"):
         return
     if _has_router(body):
@@ -62,7 +70,7 @@ def _claims(body: Body) -> Iterator[_Claim]:
 
 def _has_router(body: Body) -> bool:
     routing = (body.get("spec") or {}).get("routing")
-    is_routed = isinstance(routing, dict) and routing.get("mode") in ("Standalone", "Gateway")
+    is_routed = isinstance(routing, dict) and routing.get("mode") in (RoutingMode.STANDALONE, RoutingMode.GATEWAY)
     return is_routed and not body["metadata"].get("deletionTimestamp")
 
 
