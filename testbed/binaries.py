@@ -133,11 +133,12 @@ def ensure_routing_kinds(say: Callable[[str], None] = say_to_stderr) -> tuple[Pa
         BuildFailed: Go could not fetch a module.
         GoNotUsable: there is no Go to do it.
     """
-    with build_lock(say):
-        return (
-            _manifests(ENDPOINT_PICKER_FAMILY, _PICKER_MODULE, versions.ENDPOINT_PICKER_MANIFESTS, say),
-            _manifests(GATEWAY_API_FAMILY, _GATEWAY_MODULE, versions.GATEWAY_API_MANIFESTS, say),
-        )
+    pools, gateways = _manifests_of(ENDPOINT_PICKER_FAMILY), _manifests_of(GATEWAY_API_FAMILY)
+    if not (pools.exists() and gateways.exists()):
+        with build_lock(say):
+            _manifests(ENDPOINT_PICKER_FAMILY, _PICKER_MODULE, versions.ENDPOINT_PICKER_MANIFESTS, say)
+            _manifests(GATEWAY_API_FAMILY, _GATEWAY_MODULE, versions.GATEWAY_API_MANIFESTS, say)
+    return pools, gateways
 
 
 _PICKER_MODULE = f"sigs.k8s.io/gateway-api-inference-extension@v{versions.ENDPOINT_PICKER}"
@@ -153,9 +154,14 @@ def _with_manifests(family: Family, module: str, manifests: Iterable[str], say: 
         return ProgramFiles(program, _manifests(family, module, manifests, say))
 
 
+def _manifests_of(family: Family) -> Path:
+    """Where the manifests of a family are kept."""
+    return family_directory(family) / "config"
+
+
 def _manifests(family: Family, module: str, names: Iterable[str], say: Callable[[str], None]) -> Path:
     """Copy manifests of a module into the family's folder if they are missing."""
-    target = family_directory(family) / "config"
+    target = _manifests_of(family)
     if not target.exists():
         config = _module(_go_for(family, say), family, module) / "config"
         _copy([file for name in names for file in _yaml_files(config / name)], target)
