@@ -306,3 +306,21 @@ async def test_a_scaler_that_writes_again_and_again_is_named_and_not_fought(open
     assert pools(cases["chat"]) == {(L40S, "Active"): 1}, "the number is the other's"
     assert live_part(cases["honest"])["decision"] == "AddReplica"
     assert "hints" not in live_part(cases["honest"])
+
+
+@pytest.mark.parametrize("mode", ["Standalone", "Gateway"])
+async def test_the_picker_of_any_router_is_asked_for_its_queue_at_zero(opened: Open, mode: str) -> None:
+    there = opened(l40s=2)
+    routing = {"mode": mode} | ({"gateway": {"name": "shared"}} if mode == "Gateway" else {})
+    loop = {name: value for name, value in SLEEPS.items() if name != "gateway"}
+    there.put("chat", L40S, replicas=0, routing=routing, rebalancing=loop)
+    there.put("plain", L40S, created="04:00:00")
+    await there.settle()
+    cases = there.make()
+    routers = {name: there.passes.live.wanted[case.key].router for name, case in cases.items() if name == "chat"}
+    assert routers["chat"] is not None
+    assert routers["chat"].is_asleep
+    assert message(cases["chat"], "Ready").startswith(
+        "spec.replicas is 0, so no replica runs. What starts one: a request"
+    )
+    assert pools(cases["plain"]) == {(L40S, "Active"): 1}
