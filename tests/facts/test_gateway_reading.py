@@ -77,6 +77,30 @@ def test_only_the_answer_for_this_gateway_this_listener_and_this_content_counts(
     assert _read(GatewayRef(REF.key, "web"), route=_route(named)).controller == "example.com/c"
 
 
+def test_a_controller_that_turns_the_pool_down_cannot_lead_there_and_one_that_says_nothing_of_it_can() -> None:
+    good = _said("True")
+    good["conditions"].append({**good["conditions"][0], "type": "ResolvedRefs"})
+    for conditions, resolved in (
+        ([], True),
+        ([{"type": "Accepted", "status": "True", "observedGeneration": 3}], True),
+        (
+            [{"type": "ResolvedRefs", "status": "False", "reason": "InvalidExtensionRef", "observedGeneration": 3}],
+            False,
+        ),
+        ([{"type": "Accepted", "status": "False", "reason": "HTTPRouteNotAccepted", "observedGeneration": 2}], True),
+    ):
+        pool = _route({"parentRef": PARENT, "conditions": conditions})
+        found = read_gateway(REF, None, _route(good), pool, may_read=False)
+        assert (found.is_accepted, found.is_resolved) == (True, resolved)
+        assert ("InvalidExtensionRef" in found.complaint) is not resolved
+
+
+def test_an_answer_without_a_generation_is_about_what_is_there() -> None:
+    answer = _said("True")
+    del answer["conditions"][0]["observedGeneration"]
+    assert _read(route=_route(answer)).is_accepted is True
+
+
 def test_a_gateway_is_missing_only_if_it_could_have_been_read() -> None:
     assert _read(may_read=True).is_missing
     assert not _read(may_read=False).is_missing

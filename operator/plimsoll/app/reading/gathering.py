@@ -13,7 +13,7 @@ from plimsoll.adapters.cluster.client import (
     PODS,
     SERVICES,
 )
-from plimsoll.adapters.cluster.kinds import GATEWAYS, HTTP_ROUTES, JOBS, OF_ROUTERS
+from plimsoll.adapters.cluster.kinds import GATEWAYS, HTTP_ROUTES, INFERENCE_POOLS, JOBS, OF_ROUTERS, ObjectKind
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.engines.failures import MOST_REMEMBERED, PodRejection
@@ -156,10 +156,16 @@ def _gateway(store: Picture, owner: Body) -> GatewayView | None:
         return None
     if HTTP_ROUTES not in store.read:
         return GatewayView(ref.key, lacks=HTTP_ROUTES.plural)
-    may_read, route = GATEWAYS in store.read, store.get(HTTP_ROUTES, key)
-    is_own = route is not None and (controller_of(route) or {}).get("uid") == uid_of(owner)
+    may_read = GATEWAYS in store.read
     gateway = store.get(GATEWAYS, ref.key) if may_read else None
-    return read_gateway(ref, gateway, route if is_own else None, may_read=may_read)
+    route, pool = (_own(store, kind, owner) for kind in (HTTP_ROUTES, INFERENCE_POOLS))
+    return read_gateway(ref, gateway, route, pool, may_read=may_read)
+
+
+def _own(store: Picture, kind: ObjectKind, owner: Body) -> Body | None:
+    """Return the object of a kind that has its owner's name and belongs to it; None if there is none."""
+    found = store.get(kind, key_of(owner)) if kind in store.read else None
+    return found if found is not None and (controller_of(found) or {}).get("uid") == uid_of(owner) else None
 
 
 def _router(each: _Gathering, lacks: str, gateway: GatewayView | None) -> RouterView:

@@ -41,18 +41,25 @@ def named_gateway(spec: Body, namespace: str) -> GatewayRef | None:
     )
 
 
-def read_gateway(ref: GatewayRef, gateway: Body | None, route: Body | None, *, may_read: bool) -> GatewayView:
+def read_gateway(
+    ref: GatewayRef, gateway: Body | None, route: Body | None, pool: Body | None = None, *, may_read: bool
+) -> GatewayView:
     """Return what a Gateway and the route to it are.
 
     Args:
         ref: the Gateway that the spec names.
         gateway: the Gateway; None: there is none, or it may not be read.
         route: the HTTPRoute; None: there is none yet.
+        pool: the InferencePool. A controller may say nothing of it; what it turns down is not resolved.
         may_read: whether Gateways may be read.
     """
-    parent = _parent(ref, route) if route is not None else {}
+    parent, of_pool = _parent(ref, ref.listener, route), _parent(ref, "", pool)
     accepted, why_not = _answer(parent, "Accepted", route)
     resolved, unresolved = _answer(parent, "ResolvedRefs", route)
+    for kind in ("Accepted", "ResolvedRefs"):
+        answer, words = _answer(of_pool, kind, pool)
+        if answer is False and resolved is not False:
+            resolved, unresolved = False, words
     return GatewayView(
         ref.key,
         is_missing=may_read and gateway is None,
@@ -64,21 +71,22 @@ def read_gateway(ref: GatewayRef, gateway: Body | None, route: Body | None, *, m
     )
 
 
-def _parent(ref: GatewayRef, route: Body) -> Body:
-    """Return the controller's entry about this Gateway; empty if there is none."""
-    for each in _mapping(route.get("status")).get("parents") or ():
+def _parent(ref: GatewayRef, listener: str, child: Body | None) -> Body:
+    """Return the controller's entry about this Gateway in the status of an object; empty if there is none."""
+    for each in _mapping((child or {}).get("status")).get("parents") or ():
         named = each.get("parentRef") or {}
-        key = ObjectKey(str(named.get("namespace") or route["metadata"]["namespace"]), str(named.get("name")))
-        if key == ref.key and str(named.get("sectionName") or "") == ref.listener:
+        namespace = named.get("namespace") or (child or {})["metadata"]["namespace"]
+        is_this = ObjectKey(str(namespace), str(named.get("name"))) == ref.key
+        if is_this and str(named.get("sectionName") or "") == listener:
             return _mapping(each)
     return {}
 
 
-def _answer(parent: Body, kind: str, route: Body | None) -> tuple[bool | None, str]:
-    """Return a condition about the present content of the route, and what it says; None: there is none."""
-    generation = 0 if route is None else int(route["metadata"].get("generation") or 0)
+def _answer(parent: Body, kind: str, child: Body | None) -> tuple[bool | None, str]:
+    """Return a condition about the present content of an object, and what it says; None: there is none."""
+    generation = 0 if child is None else int(child["metadata"].get("generation") or 0)
     for each in parent.get("conditions") or ():
-        if each.get("type") == kind and int(each.get("observedGeneration") or 0) >= generation:
+        if each.get("type") == kind and int(each.get("observedGeneration") or generation) >= generation:
             words = f"{each.get('reason')}: {each.get('message') or ''}".rstrip(": ")
             return {"True": True, "False": False}.get(str(each.get("status"))), words[:LONGEST_COMPLAINT]
     return None, ""
