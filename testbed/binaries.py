@@ -20,6 +20,7 @@ from testbed.processes import dies_with_us
 from testbed.versions import (
     ENDPOINT_PICKER_FAMILY,
     FAMILIES,
+    GATEWAY_API_FAMILY,
     HELM_DOCS_FAMILY,
     KSTATUS_FAMILY,
     KUEUE_FAMILY,
@@ -98,7 +99,7 @@ def ensure_helm_docs(say: Callable[[str], None] = say_to_stderr) -> Path:
     built = family_directory(family) / program.name
     with build_lock(say):
         if not built.exists():
-            go = find_go(required_go((TOOLCHAIN / family.name / "go.mod").read_text()), cache_directory(), say)
+            go = _go_for(family, say)
             _build(go, _Job(family, program, built), f"[1/1] {program.name} {family.version}", say)
     return built
 
@@ -120,22 +121,56 @@ def ensure_endpoint_picker(say: Callable[[str], None] = say_to_stderr) -> Progra
         BuildFailed: Go turned the build down.
         GoNotUsable: it must be built, and there is no Go to do it.
     """
-    module = f"sigs.k8s.io/gateway-api-inference-extension@v{versions.ENDPOINT_PICKER}"
-    return _with_manifests(ENDPOINT_PICKER_FAMILY, module, versions.ENDPOINT_PICKER_MANIFESTS, say)
+    return _with_manifests(ENDPOINT_PICKER_FAMILY, _PICKER_MODULE, versions.ENDPOINT_PICKER_MANIFESTS, say)
+
+
+def ensure_routing_kinds(say: Callable[[str], None] = say_to_stderr) -> tuple[Path, Path]:
+    """Fetch the custom resources of routing if they are missing: those of the picker, and those of the Gateway API.
+
+    Nothing is built. Returns the two folders that hold them.
+
+    Raises:
+        BuildFailed: Go could not fetch a module.
+        GoNotUsable: there is no Go to do it.
+    """
+    pools, gateways = _manifests_of(ENDPOINT_PICKER_FAMILY), _manifests_of(GATEWAY_API_FAMILY)
+    if not (pools.exists() and gateways.exists()):
+        with build_lock(say):
+            _manifests(ENDPOINT_PICKER_FAMILY, _PICKER_MODULE, versions.ENDPOINT_PICKER_MANIFESTS, say)
+            _manifests(GATEWAY_API_FAMILY, _GATEWAY_MODULE, versions.GATEWAY_API_MANIFESTS, say)
+    return pools, gateways
+
+
+_PICKER_MODULE = f"sigs.k8s.io/gateway-api-inference-extension@v{versions.ENDPOINT_PICKER}"
+_GATEWAY_MODULE = f"sigs.k8s.io/gateway-api@v{versions.GATEWAY_API}"
 
 
 def _with_manifests(family: Family, module: str, manifests: Iterable[str], say: Callable[[str], None]) -> ProgramFiles:
     """Build the only program of a family if it is missing, and copy manifests of its module next to it."""
-    files = ProgramFiles(_program_of(family), family_directory(family) / "config")
     with build_lock(say):
-        if files.program.exists() and files.manifests.exists():
-            return files
-        go = find_go(required_go((TOOLCHAIN / family.name / "go.mod").read_text()), cache_directory(), say)
-        _build_alone(go, family, say)
-        config = _module(go, family, module) / "config"
-        found = [file for name in manifests for file in _yaml_files(config / name)]
-        _copy(found, files.manifests)
-    return files
+        program = _program_of(family)
+        if not program.exists():
+            _build_alone(_go_for(family, say), family, say)
+        return ProgramFiles(program, _manifests(family, module, manifests, say))
+
+
+def _manifests_of(family: Family) -> Path:
+    """Where the manifests of a family are kept."""
+    return family_directory(family) / "config"
+
+
+def _manifests(family: Family, module: str, names: Iterable[str], say: Callable[[str], None]) -> Path:
+    """Copy manifests of a module into the family's folder if they are missing."""
+    target = _manifests_of(family)
+    if not target.exists():
+        config = _module(_go_for(family, say), family, module) / "config"
+        _copy([file for name in names for file in _yaml_files(config / name)], target)
+    return target
+
+
+def _go_for(family: Family, say: Callable[[str], None]) -> Path:
+    """A Go that the module of a family takes."""
+    return find_go(required_go((TOOLCHAIN / family.name / "go.mod").read_text()), cache_directory(), say)
 
 
 def ensure_kstatus(say: Callable[[str], None] = say_to_stderr) -> Path:
@@ -151,7 +186,7 @@ def ensure_kstatus(say: Callable[[str], None] = say_to_stderr) -> Path:
     program = _program_of(family)
     with build_lock(say):
         if not program.exists():
-            go = find_go(required_go((TOOLCHAIN / family.name / "go.mod").read_text()), cache_directory(), say)
+            go = _go_for(family, say)
             _build_alone(go, family, say)
     return program
 

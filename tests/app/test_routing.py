@@ -14,8 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS, SERVICES
-from plimsoll.adapters.cluster.kinds import INFERENCE_POOLS, OF_ROUTERS, ObjectKind
+from plimsoll.adapters.cluster.client import (
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    INFERENCE_DEPLOYMENTS,
+    PODS,
+    SERVICES,
+)
+from plimsoll.adapters.cluster.kinds import GATEWAYS, HTTP_ROUTES, INFERENCE_POOLS, OF_ROUTERS, ObjectKind
 from plimsoll.app.watch.store import key_of, uid_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -31,6 +37,27 @@ from tests.support.operator_in_memory import KILLS, OperatorInMemory, Trouble
 
 TENANT, HONEST = "routed", "honest"
 OF_ROUTER = {ObjectKey(TENANT, "chat-router"), ObjectKey(TENANT, "chat-picker")}
+OF_PICKER = {
+    "Deployment chat-picker",
+    "ServiceAccount chat-picker",
+    "Role chat-picker",
+    "RoleBinding chat-picker",
+    "NetworkPolicy chat-picker",
+    "InferencePool chat",
+}
+OF_ENVOYS = {
+    "Deployment chat-router",
+    "PodDisruptionBudget chat-router",
+    "Service chat-engines",
+    "Service chat-picker",
+}
+PARTS = {
+    "Service": set[str](),
+    "Standalone": OF_PICKER | OF_ENVOYS,
+    "Gateway": OF_PICKER | {"Service chat-epp", "HTTPRoute chat"},
+}
+SHARED = ObjectKey("infra", "shared")
+CONTROLLER = "example.com/gateways"
 
 
 @dataclass
@@ -40,6 +67,7 @@ class World:
     api: ApiInMemory
     operator: OperatorInMemory
     missing: set[ObjectKind] = field(default_factory=set)
+    answers: dict[str, tuple[str, str]] = field(default_factory=lambda: {"Accepted": ("True", "Accepted")})
 
     @staticmethod
     async def open(clock: Clock, cache: Path, *missing: ObjectKind) -> World:
@@ -56,9 +84,51 @@ class World:
     def refusal(self, kind: ObjectKind) -> PlimsollError | None:
         return ClusterRefused(f"list {kind.plural}", GONE, "not found") if kind in self.missing else None
 
-    def ask(self, mode: str = "Standalone", **spec: Any) -> None:
-        routing = {"mode": mode, "replicas": 1}
+    def ask(self, mode: str = "Standalone", gateway: dict[str, Any] | None = None, **spec: Any) -> None:
+        routing: dict[str, Any] = {"mode": mode, "replicas": 1}
+        if mode == "Gateway":
+            routing["gateway"] = gateway or {"name": SHARED.name, "namespace": SHARED.namespace}
         self.api.put(inference_deployment("chat", TENANT, **honest_spec(TENANT), routing=routing, **spec))
+
+    def open_gateway(self, **listener: Any) -> None:
+        """Make a Gateway whose controller answers for every route in :meth:`go_on`."""
+        self.api.put(
+            {
+                "apiVersion": "gateway.networking.k8s.io/v1",
+                "kind": "Gateway",
+                "metadata": {"name": SHARED.name, "namespace": SHARED.namespace},
+                "spec": {"listeners": [{"name": "web", "port": 80, "protocol": "HTTP"} | listener]},
+            }
+        )
+        self.api.put_status(GATEWAYS, SHARED, {"addresses": [{"type": "IPAddress", "value": "203.0.113.7"}]}, CLUSTER)
+
+    async def go_on(self, passes: int = 1) -> None:
+        """Make passes. The controller of the Gateway answers after each of them."""
+        for _ in range(passes):
+            await self.operator.go_on()
+            if self.api.get(GATEWAYS, SHARED) is not None:
+                self._answer()
+
+    def _answer(self) -> None:
+        for route in self.api.all(HTTP_ROUTES):
+            head = route["metadata"]
+            said = {"ResolvedRefs": ("True", "ResolvedRefs")} | self.answers
+            conditions = [
+                {"type": kind, "status": status, "reason": reason, "observedGeneration": head.get("generation", 0)}
+                for kind, (status, reason) in said.items()
+            ]
+            [parent] = route["spec"]["parentRefs"]
+            answer = {"parentRef": parent, "controllerName": CONTROLLER, "conditions": conditions}
+            if (route.get("status") or {}).get("parents") != [answer]:
+                self.api.put_status(HTTP_ROUTES, key_of(route), {"parents": [answer]}, CLUSTER)
+
+    def route(self) -> dict[str, Any]:
+        """The spec of the HTTPRoute."""
+        return dict((self.api.get(HTTP_ROUTES, ObjectKey(TENANT, "chat")) or {})["spec"])
+
+    def troubled(self) -> dict[str, Any]:
+        """The condition Troubled of the tenant's deployment."""
+        return condition(self.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(TENANT, "chat")) or {}, "Troubled")
 
     def status(self, tenant: str = TENANT, name: str = "chat") -> dict[str, Any]:
         return dict((self.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(tenant, name)) or {}).get("status") or {})
@@ -82,14 +152,16 @@ class World:
         [found] = [each for each in plugins if each["type"] == "approx-prefix-cache-producer"]
         return int(found["parameters"]["lruCapacityPerServer"])
 
-    def router_parts(self) -> list[str]:
+    def router_parts(self) -> set[str]:
         """The objects of the router, whatever their kinds are."""
-        kinds = (DEPLOYMENTS, *OF_ROUTERS)
-        return [f"{kind.kind} {key_of(body)}" for kind in kinds for body in self.api.all(kind) if self._is_part(body)]
+        kinds = (DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS, *OF_ROUTERS, HTTP_ROUTES)
+        found = [(kind, body) for kind in kinds for body in self.api.all(kind) if self._is_part(kind, body)]
+        return {f"{kind.kind} {key_of(body).name}" for kind, body in found}
 
-    def _is_part(self, body: Body) -> bool:
+    def _is_part(self, kind: ObjectKind, body: Body) -> bool:
         labels = body["metadata"].get("labels") or {}
-        return labels.get(DEPLOYMENT_LABEL) == "chat" and "plimsoll.dev/pool" not in labels
+        is_models_own = kind in (SERVICES, DISRUPTION_BUDGETS) and key_of(body).name == "chat"
+        return labels.get(DEPLOYMENT_LABEL) == "chat" and "plimsoll.dev/pool" not in labels and not is_models_own
 
     def unready(self) -> None:
         """Let every pod of the router say that it takes no requests."""
@@ -127,17 +199,24 @@ async def test_a_router_comes_before_its_service_leads_to_it_and_goes_after_it_d
     world.ask()
     await world.operator.go_on(1)
     assert world.leads_to() == DEPLOYMENT_LABEL, "no pod of the router takes requests yet"
-    assert len(world.router_parts()) == 2 + len(OF_ROUTERS)
+    assert world.router_parts() == PARTS["Standalone"]
     await world.operator.go_on(3)
     assert world.leads_to() == ROUTER_LABEL
-    assert world.status()["routing"] == {"mode": "Standalone", "state": "Ready", "readyReplicas": 1}
+    assert world.status()["routing"] == {
+        "mode": "Standalone",
+        "state": "Ready",
+        "readyReplicas": 1,
+        "address": "http://chat.routed.svc:8000/v1",
+        "endpoints": 1,
+        "pickerReady": True,
+    }
     assert world.status()["url"] == "http://chat.routed.svc:8000/v1"
     assert world.engines() == engines, "no engine is started again for it"
     since = len(world.api.writes)
     world.ask("Service")
     await world.operator.go_on(2)
     assert world.leads_to() == DEPLOYMENT_LABEL
-    assert world.router_parts() == []
+    assert world.router_parts() == set()
     ours = [(each.verb, each.resource) for each in world.api.writes[since:] if each.user == USER]
     assert ours.index(("patch", "services")) < ours.index(("delete", "deployments"))
     assert "routing" not in world.status()
@@ -175,7 +254,7 @@ async def test_without_the_kinds_that_it_needs_the_plain_service_goes_on_and_say
     world.ask()
     await world.operator.go_on(5)
     assert world.leads_to() == DEPLOYMENT_LABEL
-    assert world.router_parts() == []
+    assert world.router_parts() == set()
     body = world.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(TENANT, "chat")) or {}
     assert condition(body, "Ready")["reason"] == "Serving"
     troubled = condition(body, "Troubled")
@@ -206,25 +285,170 @@ async def test_pods_with_the_label_of_a_router_that_it_did_not_make_count_for_no
     assert world.leads_to() == DEPLOYMENT_LABEL
 
 
+async def test_a_gateway_that_admits_the_route_gives_the_address_and_the_service_leads_to_the_replicas(
+    world: World,
+) -> None:
+    world.open_gateway()
+    world.ask("Gateway")
+    await world.go_on(5)
+    assert world.router_parts() == PARTS["Gateway"]
+    assert world.leads_to() == DEPLOYMENT_LABEL
+    assert world.status()["url"] == "http://203.0.113.7/routed/chat/v1"
+    assert world.status()["routing"] == {
+        "mode": "Gateway",
+        "state": "Ready",
+        "address": "http://203.0.113.7/routed/chat/v1",
+        "endpoints": 1,
+        "pickerReady": True,
+        "gateway": {
+            "name": "shared",
+            "namespace": "infra",
+            "controller": CONTROLLER,
+            "accepted": True,
+            "resolvedRefs": True,
+        },
+    }
+    assert world.troubled() == {}
+    [rule] = world.route()["rules"]
+    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/routed/chat"}}]
+    assert rule["backendRefs"] == [{"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "chat"}]
+    world.check_neighbour()
+
+
+async def test_host_names_are_the_address_at_the_port_of_the_listener_that_serves_them(world: World) -> None:
+    world.open_gateway(port=8443, protocol="HTTPS", hostname="*.example.com")
+    world.ask("Gateway", {"name": "shared", "namespace": "infra", "hostnames": ["chat.example.com"]})
+    await world.go_on(5)
+    assert world.status()["url"] == "https://chat.example.com:8443/v1"
+    assert world.route()["hostnames"] == ["chat.example.com"]
+    [rule] = world.route()["rules"]
+    assert "filters" not in rule
+    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/"}}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "words"),
+    [
+        ("Accepted", "NotAllowedByListeners", "Gateway infra/shared does not admit the HTTPRoute of this namespace"),
+        ("ResolvedRefs", "InvalidKind", "Gateway infra/shared cannot send requests to the InferencePool"),
+    ],
+)
+async def test_a_gateway_that_turns_the_route_down_is_named_and_the_plain_service_goes_on(
+    world: World, kind: str, reason: str, words: str
+) -> None:
+    world.open_gateway()
+    world.answers[kind] = "False", reason
+    world.ask("Gateway")
+    await world.go_on(5)
+    assert world.troubled()["reason"] == "RouteNotAccepted"
+    assert f"{words} ({reason})" in world.troubled()["message"]
+    assert world.status()["url"] == "http://chat.routed.svc:8000/v1"
+    assert world.status()["routing"]["state"] == "NotReady"
+    assert world.leads_to() == DEPLOYMENT_LABEL
+    world.answers.clear()
+    world.answers["Accepted"] = "True", "Accepted"
+    await world.go_on(3)
+    assert world.troubled() == {}
+    assert world.status()["url"] == "http://203.0.113.7/routed/chat/v1"
+    world.check_neighbour()
+
+
+async def test_without_the_gateway_the_plain_service_goes_on_and_says_so(world: World) -> None:
+    world.ask("Gateway")
+    await world.go_on(5)
+    assert world.troubled()["reason"] == "GatewayMissing"
+    assert "Gateway infra/shared does not exist" in world.troubled()["message"]
+    assert world.status()["routing"]["state"] == "Missing"
+    assert world.status()["url"] == "http://chat.routed.svc:8000/v1"
+    world.open_gateway()
+    await world.go_on(3)
+    assert world.status()["routing"]["state"] == "Ready"
+    world.check_neighbour()
+
+
+async def test_without_httproutes_mode_gateway_makes_nothing_and_mode_standalone_goes_on(
+    tmp_path: Path, clock: Clock
+) -> None:
+    world = await World.open(clock, tmp_path, HTTP_ROUTES, GATEWAYS)
+    world.ask("Gateway")
+    await world.go_on(5)
+    assert world.router_parts() == set()
+    assert world.troubled()["reason"] == "GatewayMissing"
+    assert "The cluster has no httproutes" in world.troubled()["message"]
+    world.ask("Standalone")
+    await world.go_on(5)
+    assert world.leads_to() == ROUTER_LABEL
+    assert world.troubled() == {}
+    world.check_neighbour()
+    await world.operator.close()
+
+
+async def test_without_the_right_to_read_gateways_the_controller_says_whether_requests_come_through(
+    tmp_path: Path, clock: Clock
+) -> None:
+    world = await World.open(clock, tmp_path, GATEWAYS)
+    world.ask("Gateway")
+    await world.go_on(5)
+    routing = world.status()["routing"]
+    assert (routing["state"], world.troubled()) == ("Starting", {})
+    assert routing["message"] == "No controller of Gateway infra/shared has answered for the HTTPRoute yet."
+    world.open_gateway()
+    await world.go_on(3)
+    assert world.status()["routing"]["state"] == "Ready"
+    assert world.status()["url"] == "http://chat.routed.svc:8000/v1", "nobody says where the Gateway is"
+    world.check_neighbour()
+    await world.operator.close()
+
+
+async def test_an_answer_for_an_earlier_route_or_another_gateway_counts_for_nothing(world: World) -> None:
+    world.open_gateway()
+    world.ask("Gateway")
+    await world.go_on(5)
+    world.ask("Gateway", {"name": "other", "namespace": "infra"})
+    await world.operator.go_on(3)
+    assert world.troubled()["message"].startswith("Gateway infra/other does not exist")
+    gateway = world.status()["routing"]["gateway"]
+    assert gateway == {"name": "other", "namespace": "infra"}, "nobody has answered for it"
+
+
+@pytest.mark.parametrize("kind", ["HTTPRoute", "InferencePool"])
+async def test_a_foreign_object_of_that_name_is_named_and_stays(world: World, kind: str) -> None:
+    group = {"HTTPRoute": "gateway.networking.k8s.io", "InferencePool": "inference.networking.k8s.io"}[kind]
+    foreign = {
+        "apiVersion": f"{group}/v1",
+        "kind": kind,
+        "metadata": {"name": "chat", "namespace": TENANT},
+        "spec": {"of": "somebody"},
+    }
+    world.api.put(foreign)
+    world.ask("Gateway")
+    await world.operator.go_on(4)
+    body = world.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(TENANT, "chat")) or {}
+    assert f"{kind} routed/chat exists and is not controlled by" in condition(body, "Ready")["message"]
+    world.check_neighbour()
+
+
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    modes=st.lists(st.sampled_from(["Service", "Standalone"]), min_size=1, max_size=4),
-    at=st.integers(0, 30),
+    modes=st.lists(st.sampled_from(["Service", "Standalone", "Gateway"]), min_size=1, max_size=4),
+    at=st.integers(0, 60),
     trouble=st.sampled_from([*KILLS, Trouble.ERROR, Trouble.LOST_ANSWER, Trouble.CONFLICT]),
 )
 async def test_whatever_is_asked_and_whenever_it_is_killed_the_end_is_what_was_asked_last(
     tmp_path: Path, clock: Clock, modes: list[str], at: int, trouble: Trouble
 ) -> None:
     world = await World.open(clock, tmp_path)
+    world.open_gateway()
     writes = iter(range(10_000))
     world.operator.trouble = lambda: trouble if next(writes) == at else None
     await world.operator.restart()
     for mode in modes:
         world.ask(mode)
-        await world.operator.go_on(2)
-    await world.operator.go_on(20)
-    is_routed = modes[-1] == "Standalone"
-    assert world.leads_to() == (ROUTER_LABEL if is_routed else DEPLOYMENT_LABEL)
-    assert len(world.router_parts()) == (2 + len(OF_ROUTERS) if is_routed else 0)
+        await world.go_on(2)
+    await world.go_on(20)
+    assert world.leads_to() == (ROUTER_LABEL if modes[-1] == "Standalone" else DEPLOYMENT_LABEL)
+    assert world.router_parts() == PARTS[modes[-1]]
+    at_gateway = world.status()["url"] == "http://203.0.113.7/routed/chat/v1"
+    assert at_gateway is (modes[-1] == "Gateway")
     world.check_neighbour()
     await world.operator.close()

@@ -106,7 +106,7 @@ def scale(there: LivePasses, name: str, replicas: int, generation: int = 2) -> N
 async def test_an_idle_deployment_gives_its_gpus_back_and_its_neighbour_is_untouched(opened: Open) -> None:
     there = opened(l40s=2)
     there.put("chat", L40S, rebalancing=SLEEPS)
-    there.put("busy", L40S, created="04:00:00", rebalancing=SLEEPS)
+    there.put("busy", L40S, created="04:00:00", rebalancing=SLEEPS | {"gateway": {"inferencePool": "busy"}})
     there.put("waits", L40S, created="05:00:00")
     await there.settle()
     cases = there.make()
@@ -251,7 +251,7 @@ async def test_a_gateway_that_cannot_be_read_is_said_and_nothing_goes_to_zero(
 
 async def test_zero_replicas_of_the_user_stay_zero_without_a_gateway_and_begin_asleep_with_one(opened: Open) -> None:
     there = opened(l40s=2)
-    there.put("off", L40S, replicas=0, rebalancing=SLEEPS | {"minReplicas": 1})
+    there.put("off", L40S, replicas=0, rebalancing=SLEEPS | {"minReplicas": 1, "gateway": {"inferencePool": "off"}})
     there.put("chat", L40S, created="04:00:00", replicas=0, rebalancing=SLEEPS)
     await there.settle()
     case = act(there, "chat", queue(there, 0))
@@ -306,3 +306,21 @@ async def test_a_scaler_that_writes_again_and_again_is_named_and_not_fought(open
     assert pools(cases["chat"]) == {(L40S, "Active"): 1}, "the number is the other's"
     assert live_part(cases["honest"])["decision"] == "AddReplica"
     assert "hints" not in live_part(cases["honest"])
+
+
+@pytest.mark.parametrize("mode", ["Standalone", "Gateway"])
+async def test_the_picker_of_any_router_is_asked_for_its_queue_at_zero(opened: Open, mode: str) -> None:
+    there = opened(l40s=2)
+    routing = {"mode": mode} | ({"gateway": {"name": "shared"}} if mode == "Gateway" else {})
+    loop = {name: value for name, value in SLEEPS.items() if name != "gateway"}
+    there.put("chat", L40S, replicas=0, routing=routing, rebalancing=loop)
+    there.put("plain", L40S, created="04:00:00")
+    await there.settle()
+    cases = there.make()
+    routers = {name: there.passes.live.wanted[case.key].router for name, case in cases.items() if name == "chat"}
+    assert routers["chat"] is not None
+    assert routers["chat"].is_asleep
+    assert message(cases["chat"], "Ready").startswith(
+        "spec.replicas is 0, so no replica runs. What starts one: a request"
+    )
+    assert pools(cases["plain"]) == {(L40S, "Active"): 1}

@@ -27,7 +27,7 @@ import yaml
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.domain.kubernetes_names import API_VERSION, KIND, ObjectKey
-from plimsoll.domain.requests.routing import Routing, RoutingMode
+from plimsoll.domain.requests.routing import GatewayRef, Routing, RoutingMode
 from plimsoll.domain.requests.workload import WorkloadOptions
 from plimsoll.engines.registry import engine_of
 from plimsoll.render.router import router_objects
@@ -42,6 +42,7 @@ from testbed.kubelet.images import CannotRun, Image, Place, Program, plain_envir
 from testbed.kubelet.kubelet import Kubelet
 from testbed.operator_process import NAMESPACE, USER
 from testbed.rights import may
+from testbed.routing_kinds import install_gateways
 from testbed.waiting import NotInTime
 from tests.support.helm import CHART, RELEASE, Body, of_helm_test
 from tests.support.planes import borrowed_plane
@@ -251,6 +252,8 @@ OPERATORS = {
         "patch roles.rbac.authorization.k8s.io",
         "delete rolebindings.rbac.authorization.k8s.io",
         "create networkpolicies.networking.k8s.io",
+        "patch httproutes.gateway.networking.k8s.io",
+        "list gateways.gateway.networking.k8s.io",
         "create pods/eviction",
         "watch pods",
         "watch resourcequotas",
@@ -286,6 +289,10 @@ NOT_THE_OPERATORS = {
         "escalate roles.rbac.authorization.k8s.io",
         "bind roles.rbac.authorization.k8s.io",
         "create serviceaccounts/token",
+        "patch httproutes.gateway.networking.k8s.io/status",
+        "get gateways.gateway.networking.k8s.io",
+        "patch gateways.gateway.networking.k8s.io",
+        "create referencegrants.gateway.networking.k8s.io",
         "watch limitranges",
         "patch limitranges",
         "deletecollection deployments.apps",
@@ -367,6 +374,7 @@ SERVED = (
     "update placementapprovals.plimsoll.dev/status",
     "patch deployments.apps",
     "create services",
+    "create httproutes.gateway.networking.k8s.io",
     "list pods",
     "list resourcequotas",
     "list limitranges",
@@ -633,6 +641,21 @@ class TestInstalled:
         named = {**binding, "metadata": {**binding["metadata"], "name": "other"}}
         assert refused in tenant.create_as_operator(named), "it binds no ServiceAccount of another name"
 
+    def test_the_operator_routes_to_the_pool_of_the_same_name_and_to_nothing_else(self, tenant: Tenant) -> None:
+        install_gateways(tenant.cluster)
+        names = WorkloadOptions(ObjectKey(tenant.namespace, "llama"), "0-1-2", "acme/llama", None, "0.32.0")
+        through = Routing(RoutingMode.GATEWAY, gateway=GatewayRef(ObjectKey("infra", "shared")))
+        *_, route = router_objects(names, through, PickerFacts(engine_of().metrics, 16, 4096, 60), 60)
+        route = {**route, "metadata": {**route["metadata"], "ownerReferences": []}}
+        assert "created" in tenant.create_as_operator(route)
+        refused, [rule] = "only to the InferencePool of the same name and namespace", route["spec"]["rules"]
+        [pool] = rule["backendRefs"]
+        own = pool | {"name": "other"}
+        head = {**route["metadata"], "name": "other"}
+        for backends in ([pool], [own | {"namespace": "foreign"}], [{"name": "other", "port": 8000}], [own, pool]):
+            spec = {**route["spec"], "rules": [rule | {"backendRefs": backends}]}
+            assert refused in tenant.create_as_operator({**route, "metadata": head, "spec": spec})
+
     def test_the_operator_scales_an_autoscaler_is_refused_and_the_neighbours_is_served(self, tenant: Tenant) -> None:
         assert "patched" in tenant.scale_as_operator(ENGINE, 1)
         assert tenant.patch("web", {"spec": {"replicas": 1}}) == ""
@@ -793,6 +816,7 @@ class TestNamespaced:
         self, served: ControlPlane
     ) -> None:
         others = rows("foreign", *SERVED) | rows("served", "get secrets/database", "list secrets")
+        others |= rows("", "list gateways.gateway.networking.k8s.io")
         check_rights(served, USER, rows("served", *SERVED), others)
 
     def test_nodes_are_read_unless_a_file_describes_them(self, served: ControlPlane, tmp_path: Path) -> None:

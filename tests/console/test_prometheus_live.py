@@ -145,7 +145,7 @@ def test_many_pods_are_one_query_for_each_metric_and_not_one_for_each_pod() -> N
     found, fake = last([one for pod in pods[:3] for one in engine(pod)], pods)
     assert len(found) == 3
     asked = [query["query"] for query in fake.queries if "{namespace=~" in query["query"]]
-    assert len(asked) == 7, "six of the usual engine, and one whether the rest run another"
+    assert len(asked) == 9, "eight of the usual engine, and one whether the rest run another"
     assert all('namespace=~"chat",pod!=""' in query for query in asked)
 
 

@@ -39,6 +39,7 @@ SERVED_RIGHTS = {
     ("inference.networking.k8s.io", "inferencepools"): [*OWN, "delete"],
     ("inference.networking.x-k8s.io", "inferenceobjectives"): ["get", *WATCH],
     ("inference.networking.x-k8s.io", "inferencemodelrewrites"): ["get", *WATCH],
+    ("gateway.networking.k8s.io", "httproutes"): LISTED,
     ("networking.k8s.io", "networkpolicies"): LISTED,
     ("rbac.authorization.k8s.io", "roles"): LISTED,
     ("rbac.authorization.k8s.io", "rolebindings"): LISTED,

@@ -13,11 +13,11 @@ PACKAGE = Path(__file__).resolve().parents[2] / "operator" / "plimsoll"
 
 # fmt: off
 SHARED = frozenset({
-    "avoidedNodes", "capacityType", "concurrency", "conditions", "dataParallel", "dtype", "engine", "expertParallel",
-    "generation", "gpuType", "id", "kind", "lastTransitionTime", "message",
-    "model", "name", "nodeLabels", "nodeSelector", "observedGeneration", "parameters", "pipelineParallel",
-    "quantization", "reason", "rebalancing", "replicas", "resource", "selector", "source", "spec", "state", "status",
-    "tensorParallel", "type", "version",
+    "avoidedNodes", "capacityType", "concurrency", "conditions", "controller", "dataParallel", "dtype", "engine",
+    "expertParallel", "gateway", "generation", "gpuType", "id", "kind", "lastTransitionTime", "message", "model",
+    "name", "namespace", "nodeLabels", "nodeSelector", "observedGeneration", "parameters", "pipelineParallel",
+    "quantization", "reason", "rebalancing", "replicas", "resource", "routing", "selector", "source", "spec", "state",
+    "status", "tensorParallel", "type", "version",
 })
 # fmt: on
 """Fields that a spec, the record of a pool or an object of Kubernetes has as well."""

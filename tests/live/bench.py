@@ -15,10 +15,11 @@ from testbed.kubelet.addresses import served_at
 from testbed.kubelet.engine_image import ENGINE_IMAGE, KV_BLOCKS_ANNOTATION, engine_image
 from testbed.kubelet.images import Image
 from testbed.kubelet.kubelet import Kubelet
-from testbed.kubelet.router_images import install_pools, router_images
+from testbed.kubelet.router_images import router_images
 from testbed.kubelet.scraping import ScrapeTargets
 from testbed.operator_process import OperatorProcess
 from testbed.prometheus import Prometheus
+from testbed.routing_kinds import install_pools
 from testbed.traffic.traffic import Load, Traffic
 from tests.support.installed import View, install
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.requests.routing import RouterImages, Routing, RoutingMode
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.routing import GatewayRef, RouterImages, Routing, RoutingMode
 from plimsoll.engines.registry import engine_of
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, PICKER_LABEL, ROUTER_LABEL
-from plimsoll.render.router import PICKER_RIGHTS, router_objects
+from plimsoll.render.router import PICKER_RIGHTS, is_part, router_objects
 from plimsoll.render.router_config import LONGEST_HOLD_SECONDS, PickerFacts, hold_seconds, picker_config, proxy_config
 from tests.render.workloads import options
 from tests.support.tables import every_case
@@ -24,8 +26,15 @@ METRICS = {"port": 9090, "protocol": "TCP"}
 ROUTING = Routing(RoutingMode.STANDALONE, 3, images=IMAGES)
 
 
-def _objects(facts: PickerFacts = FACTS, **changes: Any) -> dict[str, dict[str, Any]]:
-    made = router_objects(options(**changes), ROUTING, facts, 75)
+GATEWAY = GatewayRef(ObjectKey("infra", "shared"))
+
+
+def _behind(gateway: GatewayRef) -> Routing:
+    return Routing(RoutingMode.GATEWAY, images=IMAGES, gateway=gateway)
+
+
+def _objects(facts: PickerFacts = FACTS, routing: Routing = ROUTING, **changes: Any) -> dict[str, dict[str, Any]]:
+    made = router_objects(options(**changes), routing, facts, 75)
     return {f"{each['kind']} {each['metadata']['name']}": each for each in made}
 
 
@@ -130,6 +139,82 @@ def test_envoy_asks_about_requests_alone_and_takes_no_replica_from_a_client() ->
     assert modes["response_body_mode"] == "NONE"
     assert picking["address"]["socket_address"]["address"] == "127.0.0.1"
     assert json.loads(json.dumps(config)) == config
+
+
+def test_behind_a_gateway_there_are_no_envoys_and_the_route_comes_last() -> None:
+    made = _objects(routing=_behind(GATEWAY))
+    assert list(made) == [
+        "ServiceAccount llama-picker",
+        "Role llama-picker",
+        "RoleBinding llama-picker",
+        "InferencePool llama",
+        "NetworkPolicy llama-picker",
+        "Service llama-epp",
+        "Deployment llama-picker",
+        "HTTPRoute llama",
+    ]
+    asked = made["InferencePool llama"]["spec"]["endpointPickerRef"]
+    assert (asked["name"], asked["port"], asked["failureMode"]) == ("llama-epp", {"number": 9002}, "FailOpen")
+    service = made["Service llama-epp"]["spec"]
+    assert service["selector"] == {PICKER_LABEL: "llama"}
+    assert "clusterIP" not in service, "some Gateways take a headless Service for the address of a client's own"
+    assert [port["name"] for port in service["ports"]] == ["grpc-ext-proc"]
+    for each in made.values():
+        assert each["metadata"]["ownerReferences"][0]["name"] == "llama"
+
+
+def test_any_pod_may_ask_the_picker_of_a_gateway_whose_pods_have_labels_of_its_own() -> None:
+    policy = _objects(routing=_behind(GATEWAY))["NetworkPolicy llama-picker"]["spec"]
+    asked, metrics = policy["ingress"]
+    assert "from" not in asked
+    assert ([each["port"] for each in asked["ports"]], metrics) == ([9002, 9003], {"ports": [METRICS]})
+
+
+@every_case(
+    "case",
+    ((ROUTING, "false"), (_behind(GATEWAY), "true"), (_behind(replace(GATEWAY, picker_tls=False)), "false")),
+)
+def test_a_gateway_asks_by_tls_unless_the_spec_says_no(case: tuple[Routing, str]) -> None:
+    routing, said = case
+    made = _objects(routing=routing)
+    [container] = made["Deployment llama-picker"]["spec"]["template"]["spec"]["containers"]
+    assert f"--secure-serving={said}" in container["args"]
+
+
+def test_the_route_leads_from_the_named_listener_to_the_pool_and_cuts_no_answer_short() -> None:
+    named = replace(GATEWAY, listener="web", hostnames=("a.example.com", "b.example.com"))
+    spec = _objects(routing=_behind(named))["HTTPRoute llama"]["spec"]
+    [parent] = spec["parentRefs"]
+    assert (parent["namespace"], parent["name"], parent["sectionName"]) == ("infra", "shared", "web")
+    assert spec["hostnames"] == ["a.example.com", "b.example.com"]
+    [rule] = spec["rules"]
+    assert rule == {
+        "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+        "backendRefs": [{"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "llama"}],
+        "timeouts": {"request": "0s"},
+    }
+
+
+def test_without_host_names_deployments_share_a_gateway_by_their_paths_and_engines_see_none_of_it() -> None:
+    spec = _objects(routing=_behind(GATEWAY))["HTTPRoute llama"]["spec"]
+    assert "hostnames" not in spec
+    assert "sectionName" not in spec["parentRefs"][0]
+    [rule] = spec["rules"]
+    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/ml/llama"}}]
+    [rewrite] = rule["filters"]
+    assert rewrite["urlRewrite"] == {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}
+
+
+@every_case("mode", tuple(RoutingMode))
+def test_exactly_the_objects_of_a_mode_are_parts_of_it(mode: RoutingMode) -> None:
+    both = {**_objects(), **_objects(routing=_behind(GATEWAY))}
+    kept = {name for name, each in both.items() if is_part(each, mode, "llama")}
+    wanted: dict[RoutingMode, set[str]] = {
+        RoutingMode.SERVICE: set(),
+        RoutingMode.STANDALONE: set(_objects()),
+        RoutingMode.GATEWAY: set(_objects(routing=_behind(GATEWAY))),
+    }
+    assert kept == wanted[mode]
 
 
 def _manager(listener: dict[str, Any]) -> dict[str, Any]:

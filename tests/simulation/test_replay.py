@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from plimsoll.rebalance.state.policy import ScheduledMinimum
 from plimsoll.simulation import replay as replaying
 from plimsoll.simulation.past import PastStep, drawn_from
 from plimsoll.simulation.replay import ENOUGH_PERCENT, OURS, PEERS, Replay, Replayed, cut, replayed
-from plimsoll.simulation.values import Arrival
+from plimsoll.simulation.values import Arrival, Routing
 from tests.support.tables import every_case
 
 MINUTES = 20.0
@@ -169,3 +170,24 @@ def test_a_step_without_requests_and_lengths_below_a_token_are_no_error() -> Non
     assert list(drawn_from([PastStep(0.0, 300.0, 0.0, 1.0, 1.0)], seed=1)) == []
     tiny = list(drawn_from([PastStep(0.0, 300.0, 1.0, 0.0, 0.0)], seed=1))
     assert all(each.prompt_tokens >= 1 and each.output_tokens >= 1 and each.cached_tokens == 0 for each in tiny)
+
+
+def _crowd(rate: float) -> list[Arrival]:
+    """Requests of which four of five begin with the same 512 tokens."""
+    random = Random(5)  # noqa: S311 - a draw of a test
+    return [
+        replace(each, blocks=(0,) if random.random() < 0.8 else (number,))
+        for number, each in enumerate(requests_of(rate, 60 * MINUTES), start=1)
+    ]
+
+
+def test_a_router_that_keeps_a_prefix_at_one_replica_brings_no_more_of_them_than_an_even_one() -> None:
+    ours = {
+        (routing, rate): next(iter(replayed(replay_of(*_crowd(rate), replicas=2, routing=routing))))
+        for routing, rate in ((Routing.LEAST_LOADED, 14.0), (Routing.PREFIX, 14.0), (Routing.PREFIX, 32.0))
+    }
+    even, sticky, rise = ours.values()
+    assert even.law == OURS
+    assert even.most == sticky.most == 2
+    assert sticky.goodput >= 97
+    assert rise.most > 2, "requests that two replicas cannot serve ask for more with that router, too"

@@ -16,8 +16,9 @@ from plimsoll.app.write.executor import Note
 from plimsoll.app.write.notes import notes_of
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.engines.failures import EngineFailure, StartFailure
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason, LiveTrouble, Reason
-from plimsoll.domain.requests.routing import RouterView, RoutingMode
+from plimsoll.domain.requests.routing import GatewayView, RouterView, RoutingMode
 from plimsoll.domain.requests.weights import Weights, WeightsState, WeightsView
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.placement.demands.failed_moves import Delay
@@ -363,6 +364,12 @@ CASES: tuple[Case, ...] = (
         "the cluster has no InferencePools", _report(PLACED, _view(), routing=_routing(lacks="inferencepools")),
         "True Serving", "Current", "Healthy", "not routed", "warn", Severity.TROUBLE, "GatewayMissing", 0,
         "GatewayMissing",
+    ),
+    Case(
+        "the Gateway admits no routes of this namespace",
+        _report(PLACED, _view(), routing=_routing(gateway=GatewayView(ObjectKey("infra", "web"), is_accepted=False))),
+        "True Serving", "Current", "Healthy", "not routed", "warn", Severity.TROUBLE, "RouteNotAccepted", 0,
+        "RouteNotAccepted",
     ),
     Case(
         "no pod of the router is ready", _report(PLACED, _view(), routing=_routing(is_down=True)), "True Serving",

@@ -123,6 +123,11 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "rebalancing.gateway names the gateway of somebody else": (
         {"rebalancing": {"gateway": {"inferencePool": "chat"}}, "routing": {"mode": "Standalone"}},
     ),
+    "routing.mode Gateway needs routing.gateway": ({"routing": {"mode": "Gateway"}},),
+    "routing.gateway belongs to routing.mode Gateway": (
+        {"routing": {"mode": "Standalone", "gateway": {"name": "shared"}}},
+        {"routing": {"gateway": {"name": "shared"}}},
+    ),
     "leaves the number to another controller": ({"rebalancing": {**_ZERO, "scale": "External"}},),
     "slo.percentile says which": ({"slo": {"percentile": "P95"}},),
     "write exactly one of duration": (

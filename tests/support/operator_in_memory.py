@@ -18,7 +18,14 @@ from plimsoll.adapters.cluster.client import (
     Listing,
     ObjectKind,
 )
-from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, OF_ROUTERS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import (
+    GATEWAYS,
+    LIMIT_RANGES,
+    OF_GATEWAYS,
+    OF_ROUTERS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
 from plimsoll.adapters.cluster.secrets import read_entry
 from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
@@ -298,9 +305,9 @@ class OperatorInMemory:
         for kind in (PRIORITY_CLASSES, LIMIT_RANGES, RESOURCE_QUOTAS, RESOURCE_SLICES, RESOURCE_CLAIMS, *INBOX):
             listing = await self.client.list(kind)
             self.store.replace(kind, listing.items)
-        for kind in OF_ROUTERS:
+        for kind in (*OF_ROUTERS, *OF_GATEWAYS):
             if self.refused(kind) is None:
-                listing = await self.client.list(kind, labels=OWNED_SELECTOR)
+                listing = await self.client.list(kind, labels=None if kind == GATEWAYS else OWNED_SELECTOR)
                 self.store.replace(kind, listing.items)
             else:
                 self.store.excuse(kind)

@@ -43,6 +43,10 @@ It never writes a spec of its own API, never writes a pod or a node, and never l
 - apiGroups: [inference.networking.k8s.io]
   resources: [inferencepools]
   verbs: [get, list, watch, create, patch, delete]
+# With mode Gateway an HTTPRoute leads from a Gateway to the pool.
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes]
+  verbs: [get, list, create, patch, delete]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, create, patch, delete]
@@ -118,6 +122,13 @@ It never writes a spec of its own API, never writes a pod or a node, and never l
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
   verbs: [list, watch]
+{{- end -}}
+
+{{/* Which Gateways there are, and at which addresses: mostly in a namespace of the cluster's admins. */}}
+{{- define "plimsoll.rights.gateways" -}}
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [gateways]
+  verbs: [list]
 {{- end -}}
 
 {{- define "plimsoll.rights.pods" -}}

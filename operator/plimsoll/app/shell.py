@@ -26,7 +26,16 @@ from plimsoll.adapters.cluster.client import (
     Cluster,
     ObjectKind,
 )
-from plimsoll.adapters.cluster.kinds import JOBS, LIMIT_RANGES, OF_ROUTERS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import (
+    GATEWAYS,
+    HTTP_ROUTES,
+    JOBS,
+    LIMIT_RANGES,
+    OF_GATEWAYS,
+    OF_ROUTERS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
 from plimsoll.adapters.cluster.secrets import SecretUnreadable, read_entry
 from plimsoll.adapters.garbage import give_back_free_memory
 from plimsoll.adapters.highs import fleetwide
@@ -87,6 +96,9 @@ SLICE_SECONDS = 60.0
 ROUTER_SECONDS = 60.0
 """How often the rights, policies and InferencePools of routers are read. The operator knows at once what it writes."""
 
+GATEWAY_SECONDS = 15.0
+"""How often Gateways and HTTPRoutes are read: their controllers answer within seconds."""
+
 INBOX_SECONDS = 5.0
 """How often proposals and approvals are read. The answer to an approval takes this long at most; a watch would end the
 process if the kinds are missing."""
@@ -113,14 +125,15 @@ PRUNERS: dict[ObjectKind, Callable[[Body], Body | None]] = {
     PRIORITY_CLASSES: pruning.priority_class,
     RESOURCE_SLICES: reduced_slice,
     RESOURCE_CLAIMS: reduced_claim,
-    **dict.fromkeys(OF_ROUTERS, pruning.owned),
+    **dict.fromkeys((*OF_ROUTERS, HTTP_ROUTES), pruning.owned),
+    GATEWAYS: pruning.gateway,
 }
 
 _OF_OWNED = Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced, SMALL_WORKLOAD_BYTES)
 
 BOUNDS = {
     INFERENCE_DEPLOYMENTS: Bounds(pruning.size, pruning.identity, pruning.why_reduced),
-    **dict.fromkeys((DEPLOYMENTS, JOBS, SERVICES, DISRUPTION_BUDGETS, PROPOSALS, *OF_ROUTERS), _OF_OWNED),
+    **dict.fromkeys((DEPLOYMENTS, JOBS, SERVICES, DISRUPTION_BUDGETS, PROPOSALS, *OF_ROUTERS, HTTP_ROUTES), _OF_OWNED),
     APPROVALS: Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced),
 }
 
@@ -144,6 +157,11 @@ INBOX: dict[ObjectKind, Callable[[Body], Body | None]] = {PROPOSALS: pruning.who
 """The kinds of proposals and of people's answers."""
 
 WITHOUT_ROUTERS = "spec.routing is not followed, and the Services of such deployments lead to their replicas."
+
+WITHOUT_GATEWAYS = {
+    HTTP_ROUTES: "spec.routing.mode Gateway is not followed, and clients of such deployments call their Services.",
+    GATEWAYS: "the status cannot say whether a Gateway exists and at which address.",
+}
 
 _WITHOUT_INBOX = "proposals are in the status only, and nobody can approve them. Upgrade the chart with its CRDs."
 
@@ -182,6 +200,20 @@ def router_lists(cluster: Cluster, store: Store, settings: Settings) -> Relist:
     dispensable = dict.fromkeys(OF_ROUTERS, WITHOUT_ROUTERS)
     return Relist(
         cluster, store, kinds, ROUTER_SECONDS, asyncio.Event(), settings.watch_namespaces, dispensable=dispensable
+    )
+
+
+def gateway_lists(cluster: Cluster, store: Store, settings: Settings) -> Relist:
+    """Return the loop that lists HTTPRoutes and Gateways. Gateways mostly are in a namespace of their admins."""
+    return Relist(
+        cluster,
+        store,
+        {HTTP_ROUTES: OWNED_SELECTOR, GATEWAYS: None},
+        GATEWAY_SECONDS,
+        asyncio.Event(),
+        settings.watch_namespaces,
+        everywhere={GATEWAYS},
+        dispensable=WITHOUT_GATEWAYS,
     )
 
 
@@ -251,7 +283,7 @@ class Shell:
             {**PRUNERS, **(INBOX if self.settings.approvals else {})},
             wake.set,
             optional={RESOURCE_QUOTAS, RESOURCE_SLICES},
-            unwatched={*LISTED_SELDOM, *OF_ROUTERS, RESOURCE_SLICES, *INBOX, *listed_only(self.settings)},
+            unwatched={*LISTED_SELDOM, *OF_ROUTERS, *OF_GATEWAYS, RESOURCE_SLICES, *INBOX, *listed_only(self.settings)},
             is_quiet=pruning.is_plain,
             bounds=BOUNDS,
         )
@@ -272,6 +304,7 @@ class Shell:
             asyncio.create_task(self._list_again(self.relist)),
             asyncio.create_task(self._unwatched(cluster, self.store).run()),
             asyncio.create_task(router_lists(cluster, self.store, self.settings).run()),
+            asyncio.create_task(gateway_lists(cluster, self.store, self.settings).run()),
             asyncio.create_task(prices.run()),
             asyncio.create_task(self._lead(self.elector, self.planner)),
         ]

@@ -46,6 +46,7 @@ class Surroundings:
     ``complaints`` name objects that carry its labels but do not belong to it, and say why each is ignored.
     ``rejections`` are the pods by pool that kubelets have rejected. ``jobs`` are the Jobs that copy weights, by name.
     ``router`` is the router as it runs, and ``of_router`` are the objects that it has, whether they are wanted or not.
+    ``rival`` is the field with a pool or host name that another object of the namespace has, its value and the fix.
     """
 
     pods: Mapping[str, tuple[PodFacts, ...]]
@@ -55,6 +56,7 @@ class Surroundings:
     jobs: Mapping[str, Body] = field(default_factory=dict)
     router: RouterView = field(default_factory=RouterView)
     of_router: tuple[Body, ...] = ()
+    rival: tuple[str, str, str] | None = None
 
     def rejecting(self, pool: str, replicas: int, now: float, avoids: Collection[str] = ()) -> tuple[PodRejection, ...]:
         """Return the rejections of a pool's pods within the last hour, if the next pod probably is rejected, too.

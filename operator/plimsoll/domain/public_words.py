@@ -101,6 +101,7 @@ class RoutingTrouble(StrEnum):
     """Why requests do not go through the router that was asked for: the reason of ``Troubled``, too."""
 
     GATEWAY_MISSING = "GatewayMissing"
+    ROUTE_NOT_ACCEPTED = "RouteNotAccepted"
     ROUTER_NOT_READY = "RouterNotReady"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.decisions.outcomes import Split, Target
-from plimsoll.domain.kubernetes_names import API_VERSION, GROUP, KIND
+from plimsoll.domain.kubernetes_names import API_VERSION, GROUP, KIND, ObjectKey
 from plimsoll.domain.requests.workload import ENGINE_PORT, Manifest, WorkloadOptions
 
 FIELD_MANAGER = "plimsoll"
@@ -55,6 +55,16 @@ def is_of_router(workload: str, name: str) -> bool:
 def engines_name(name: str) -> str:
     """The name of the headless Service of the ready replicas behind a router."""
     return f"{name}-engines"
+
+
+def asked_name(name: str) -> str:
+    """The name of the Service by which a Gateway asks a picker. It has an address of its own, as some Gateways need."""
+    return f"{name}-epp"
+
+
+def gateway_path(key: ObjectKey) -> str:
+    """The path of a deployment at a Gateway that it shares with others under one host name."""
+    return f"/{key.namespace}/{key.name}"
 
 
 def service_url(name: str, namespace: str) -> str:

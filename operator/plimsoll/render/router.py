@@ -1,21 +1,29 @@
-"""The objects of a router: Envoys, the endpoint picker that they ask, its InferencePool, and its rights.
+"""The objects of a router: who asks the endpoint picker, the picker, its InferencePool, and its rights.
 
-The model's own Service leads to the router, so clients keep their address. A headless Service names the ready replicas
-for the time in which the picker does not answer. The picker has pods of its own: if it ends, all Envoys stay ready.
+In mode Standalone Envoys ask it. The model's own Service leads to them, so clients keep their address. A headless
+Service names the ready replicas for the time in which the picker does not answer. The picker has pods of its own: if
+it ends, all Envoys stay ready. In mode Gateway a Gateway of the cluster asks it, and an HTTPRoute leads from there to
+the InferencePool.
+
+Source of the HTTPRoute's fields: ``apis/v1/httproute_types.go`` of the Gateway API 1.5.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from plimsoll.domain.requests.routing import Routing
+from plimsoll.domain.requests.routing import GatewayRef, Routing, RoutingMode
 from plimsoll.domain.requests.workload import ENGINE_PORT, ENGINE_PORT_NAME, Manifest, WorkloadOptions
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
     PICKER_LABEL,
     ROUTER_LABEL,
+    asked_name,
     deployment_labels,
     engines_name,
+    gateway_path,
     metadata,
     picker_name,
     router_name,
@@ -35,6 +43,10 @@ POOL_GROUP = "inference.networking.k8s.io"
 POOL_API = f"{POOL_GROUP}/v1"
 EXTENSION_GROUP = "inference.networking.x-k8s.io"
 """The groups of the InferencePool, and of the objects that a picker reads next to it."""
+
+GATEWAY_GROUP = "gateway.networking.k8s.io"
+HTTP_ROUTE = "HTTPRoute"
+_SERVICE = "Service"
 
 PICKER_RIGHTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ("pods",)),
@@ -59,6 +71,8 @@ def router_objects(
 ) -> tuple[Manifest, ...]:
     """Return the objects of a router but for the model's own Service; what a pod needs comes before the Deployment.
 
+    An HTTPRoute comes last: what it leads to is there by then.
+
     Args:
         options: the deployment's.
         routing: the router.
@@ -69,14 +83,59 @@ def router_objects(
         _account(options),
         _role(options),
         _binding(options),
-        _pool(options),
-        _policy(options),
-        *_services(options),
+        _pool(options, routing),
+        _policy(options, routing),
+        *_services(options, routing),
         _picking(options, routing, facts),
-        _routing(options, routing, drain_seconds),
-        _budget(options),
+        *_asking(options, routing, drain_seconds),
     )
     return tuple(map(stamped, made))
+
+
+def is_part(manifest: Mapping[str, Any], mode: RoutingMode, name: str) -> bool:
+    """Whether an object of the router of a deployment is needed in a mode.
+
+    Args:
+        manifest: the object.
+        mode: the mode that is asked for.
+        name: the deployment's.
+    """
+    kind, its_name = manifest["kind"], manifest["metadata"]["name"]
+    if mode is RoutingMode.GATEWAY:
+        of_envoys = router_name(name), engines_name(name), *((picker_name(name),) if kind == _SERVICE else ())
+        return its_name not in of_envoys
+    return mode is RoutingMode.STANDALONE and kind != HTTP_ROUTE and its_name != asked_name(name)
+
+
+def _asking(options: WorkloadOptions, routing: Routing, drain_seconds: int) -> Iterator[Manifest]:
+    """Yield who asks the picker: Envoys, or a route of a Gateway."""
+    if routing.gateway is not None:
+        yield _route(options, routing.gateway)
+    else:
+        yield _routing(options, routing, drain_seconds)
+        yield _budget(options)
+
+
+def _route(options: WorkloadOptions, gateway: GatewayRef) -> Manifest:
+    """The HTTPRoute. Answers may take as long as they take: the usual limit of an Envoy is 15 s."""
+    name, path = options.key.name, "/" if gateway.hostnames else gateway_path(options.key)
+    parent = {"group": GATEWAY_GROUP, "kind": "Gateway", "namespace": gateway.key.namespace, "name": gateway.key.name}
+    rule: Manifest = {
+        "matches": [{"path": {"type": "PathPrefix", "value": path}}],
+        "backendRefs": [{"group": POOL_GROUP, "kind": "InferencePool", "name": name}],
+        "timeouts": {"request": "0s"},
+    }
+    if not gateway.hostnames:
+        rewrite = {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}
+        rule["filters"] = [{"type": "URLRewrite", "urlRewrite": rewrite}]
+    section = {"sectionName": gateway.listener} if gateway.listener else {}
+    hosts = {"hostnames": list(gateway.hostnames)} if gateway.hostnames else {}
+    return {
+        "apiVersion": f"{GATEWAY_GROUP}/v1",
+        "kind": HTTP_ROUTE,
+        "metadata": _head(options, name),
+        "spec": {"parentRefs": [parent | section], **hosts, "rules": [rule]},
+    }
 
 
 def _head(options: WorkloadOptions, name: str) -> Manifest:
@@ -117,7 +176,7 @@ def _binding(options: WorkloadOptions) -> Manifest:
     }
 
 
-def _pool(options: WorkloadOptions) -> Manifest:
+def _pool(options: WorkloadOptions, routing: Routing) -> Manifest:
     """The InferencePool. A picker takes only ready replicas of it that are not being deleted."""
     name = options.key.name
     return {
@@ -129,8 +188,8 @@ def _pool(options: WorkloadOptions) -> Manifest:
             "targetPorts": [{"number": ENGINE_PORT}],
             "endpointPickerRef": {
                 "group": "",
-                "kind": "Service",
-                "name": picker_name(name),
+                "kind": _SERVICE,
+                "name": picker_name(name) if routing.gateway is None else asked_name(name),
                 "port": {"number": PICKER_PORT},
                 "failureMode": "FailOpen",
             },
@@ -138,11 +197,15 @@ def _pool(options: WorkloadOptions) -> Manifest:
     }
 
 
-def _policy(options: WorkloadOptions) -> Manifest:
-    """Who may connect to a picker: its router, and everybody to its metrics."""
+def _policy(options: WorkloadOptions, routing: Routing) -> Manifest:
+    """Who may connect to a picker: its router, and everybody to its metrics.
+
+    The pods of a Gateway have the labels and the namespace that its controller chooses, so all may ask there.
+    """
     asked = [{"port": port, "protocol": "TCP"} for port in (PICKER_PORT, PICKER_HEALTH_PORT)]
     routers = [{"podSelector": {"matchLabels": _of_router(options)}}]
     metrics = [{"port": PICKER_METRICS_PORT, "protocol": "TCP"}]
+    asking: Manifest = {"ports": asked} if routing.gateway is not None else {"ports": asked, "from": routers}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -150,26 +213,33 @@ def _policy(options: WorkloadOptions) -> Manifest:
         "spec": {
             "podSelector": {"matchLabels": _of_picker(options)},
             "policyTypes": ["Ingress"],
-            "ingress": [{"ports": asked, "from": routers}, {"ports": metrics}],
+            "ingress": [asking, {"ports": metrics}],
         },
     }
 
 
-def _services(options: WorkloadOptions) -> tuple[Manifest, Manifest]:
-    """The headless Services of the ready replicas, and of the picker."""
-    name = options.key.name
+def _services(options: WorkloadOptions, routing: Routing) -> Iterator[Manifest]:
+    """Yield the Service by which a Gateway asks the picker, or the headless ones of the replicas and of the picker.
+
+    Gateways know by the prefix of a port's name that it speaks gRPC.
+    """
+    name, of_picker = options.key.name, _of_picker(options)
+    if routing.gateway is not None:
+        port = {"name": "grpc-ext-proc", "port": PICKER_PORT, "protocol": "TCP"}
+        yield _service(options, asked_name(name), {"selector": of_picker, "ports": [port]})
+        return
     engines = {"name": "http", "port": ENGINE_PORT, "targetPort": ENGINE_PORT_NAME, "protocol": "TCP"}
     ports = (("picker", PICKER_PORT), ("health", PICKER_HEALTH_PORT))
     picker = [{"name": each, "port": port, "protocol": "TCP"} for each, port in ports]
-    return (
-        _headless(options, engines_name(name), {DEPLOYMENT_LABEL: name}, [engines]),
-        _headless(options, picker_name(name), _of_picker(options), picker),
-    )
+    for its_name, selector, open_ports in (
+        (engines_name(name), {DEPLOYMENT_LABEL: name}, [engines]),
+        (picker_name(name), of_picker, picker),
+    ):
+        yield _service(options, its_name, {"clusterIP": "None", "selector": selector, "ports": open_ports})
 
 
-def _headless(options: WorkloadOptions, name: str, selector: dict[str, str], ports: list[Manifest]) -> Manifest:
-    spec = {"clusterIP": "None", "selector": selector, "ports": ports}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": _head(options, name), "spec": spec}
+def _service(options: WorkloadOptions, name: str, spec: Manifest) -> Manifest:
+    return {"apiVersion": "v1", "kind": _SERVICE, "metadata": _head(options, name), "spec": spec}
 
 
 def _budget(options: WorkloadOptions) -> Manifest:
@@ -257,6 +327,7 @@ def _proxy(options: WorkloadOptions, routing: Routing) -> Manifest:
 def _picker(options: WorkloadOptions, routing: Routing, facts: PickerFacts) -> Manifest:
     health = {"port": PICKER_HEALTH_PORT, "service": PICKER_SERVICE}
     ports = (("picker", PICKER_PORT), ("health", PICKER_HEALTH_PORT), ("metrics", PICKER_METRICS_PORT))
+    is_secure = routing.gateway is not None and routing.gateway.picker_tls
     return {
         "name": "picker",
         "image": routing.images.picker,
@@ -265,7 +336,7 @@ def _picker(options: WorkloadOptions, routing: Routing, facts: PickerFacts) -> M
             f"--pool-namespace={options.key.namespace}",
             f"--pool-group={POOL_GROUP}",
             f"--config-text={json.dumps(picker_config(facts), separators=(',', ':'))}",
-            "--secure-serving=false",
+            f"--secure-serving={'true' if is_secure else 'false'}",
             "--metrics-endpoint-auth=false",
             "--tracing=false",
         ],

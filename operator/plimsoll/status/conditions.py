@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from plimsoll.domain.public_words import NODE_LACKS, LiveTrouble, PublicWord, Reason, RoutingTrouble
+from plimsoll.domain.public_words import NODE_LACKS, LiveTrouble, PublicWord, Reason
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
 from plimsoll.domain.requests.weights import WeightsState
@@ -29,7 +29,7 @@ from plimsoll.placement.explain import (
     remedy_sentence,
 )
 from plimsoll.status.report import PoolView, Report
-from plimsoll.status.routing_words import routing_sentence
+from plimsoll.status.routing_words import routing_trouble
 from plimsoll.status.weights_words import weights_sentence
 from plimsoll.status.what_helps import why_and_help
 
@@ -438,10 +438,8 @@ def _troubled(report: Report) -> StatedCondition | None:
     if not any(view.ready for view in report.pools):
         return None
     if live is None or live.trouble is None:
-        missed = "" if routing is None else routing_sentence(routing)
-        lacks = routing is not None and bool(routing.router.lacks)
-        reason = RoutingTrouble.GATEWAY_MISSING if lacks else RoutingTrouble.ROUTER_NOT_READY
-        return StatedCondition("True", reason, missed) if missed else None
+        missed = None if routing is None else routing_trouble(routing)
+        return None if missed is None else StatedCondition("True", *missed)
     return StatedCondition("True", live.trouble, f"{_TROUBLE_WORDS[live.trouble]} {live.message}")
 
 

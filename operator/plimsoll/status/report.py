@@ -103,10 +103,11 @@ class RebalancingReport:
 
 @dataclass(frozen=True, slots=True)
 class RoutingReport:
-    """The router of a deployment: its mode, and how it runs."""
+    """The router of a deployment: its mode, how it runs, and whether it has host names of its own at a Gateway."""
 
     mode: RoutingMode
     router: RouterView
+    has_hostnames: bool = False
 
 
 @dataclass(frozen=True, slots=True)

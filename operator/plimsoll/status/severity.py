@@ -294,6 +294,7 @@ _TROUBLES: Mapping[str, State] = MappingProxyType(
         LiveTrouble.PROMISE_MISSED: State.PROMISE_MISSED,
         LiveTrouble.TOO_SLOW: State.PROMISE_MISSED,
         RoutingTrouble.GATEWAY_MISSING: State.NOT_ROUTED,
+        RoutingTrouble.ROUTE_NOT_ACCEPTED: State.NOT_ROUTED,
         RoutingTrouble.ROUTER_NOT_READY: State.NOT_ROUTED,
     }
 )

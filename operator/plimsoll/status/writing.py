@@ -24,7 +24,7 @@ from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
 from plimsoll.placement.options.kept_cache import kept_cache
 from plimsoll.placement.options.speed import load_of
 from plimsoll.placement.options.streamed_layers import host_layers
-from plimsoll.render.names import pod_selector, service_url
+from plimsoll.render.names import pod_selector
 from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.status.conditions import Since, conditions
 from plimsoll.status.decisions import DECISION, SIZE, ChosenSize
@@ -36,7 +36,7 @@ from plimsoll.status.places import FAILED_MOVE, MOVE, POOL, REHOMING, RETUNE, TO
 from plimsoll.status.reading import Record, shown_parts
 from plimsoll.status.rejected import rejected
 from plimsoll.status.report import Report
-from plimsoll.status.routing_words import routing_fields
+from plimsoll.status.routing_words import routing_fields, url_for_clients
 from plimsoll.status.weights_words import weights_fields
 
 MAX_REJECTIONS = 40
@@ -118,8 +118,8 @@ def decided_fields(report: Report, earlier: Mapping[str, Since], now: str) -> Fi
 def _decided(report: Report, decision: Decision) -> Fields:
     choice, request, move, retune = decision.choice, decision.request, report.move, report.retune
     found: Fields = {
-        "routing": None if report.routing is None else routing_fields(report.routing),
-        "url": service_url(report.name, report.namespace) if decision.pools else None,
+        "routing": None if report.routing is None else routing_fields(report, report.routing),
+        "url": url_for_clients(report) if decision.pools else None,
         "pools": [_pool(report, pool) for pool in decision.pools],
         "too_small": [TOO_SMALL.fields(each, spec=report.spec_digest) for each in report.too_small],
         "rehomings": [REHOMING.fields(each) for each in report.rehomings],

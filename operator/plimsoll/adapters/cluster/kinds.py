@@ -72,17 +72,22 @@ ROLES = ObjectKind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDINGS = ObjectKind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 NETWORK_POLICIES = ObjectKind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 INFERENCE_POOLS = ObjectKind("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
+GATEWAYS = ObjectKind("gateway.networking.k8s.io", "v1", "Gateway", "gateways")
+HTTP_ROUTES = ObjectKind("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
 LEASES = ObjectKind("coordination.k8s.io", "v1", "Lease", "leases")
 
 KINDS = (
     INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
     DEPLOYMENTS, JOBS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS, RESOURCE_SLICES, PROPOSALS, APPROVALS,
     RESOURCE_CLAIMS, SELF_REVIEWS, ACCESS_REVIEWS, CLAIMS, VOLUMES, STORAGE_CLASSES, LIMIT_RANGES,
-    SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES, INFERENCE_POOLS,
+    SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES, INFERENCE_POOLS, GATEWAYS, HTTP_ROUTES,
 )  # fmt: skip
 
 OF_ROUTERS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES, INFERENCE_POOLS)
 """The kinds that only routers have. They are listed, and done without if they may not be read or do not exist."""
+
+OF_GATEWAYS = (HTTP_ROUTES, GATEWAYS)
+"""The kinds of mode Gateway, listed in the same way. Gateways are those of the cluster's admins."""
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}
 

@@ -64,7 +64,7 @@ from plimsoll.domain.errors import InvalidInput, shortened
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import WIDE
-from plimsoll.domain.requests.routing import RouterImages, Routing
+from plimsoll.domain.requests.routing import GatewayRef, RouterImages, Routing
 from plimsoll.domain.requests.serving import (
     NO_CHOICES,
     ClusterDefaults,
@@ -568,10 +568,16 @@ def to_workload_options(
     )
 
 
-def routing_of(spec: InferenceDeploymentSpec, images: RouterImages) -> Routing | None:
-    """Return the router of a deployment; None if its Service leads to the replicas."""
-    given = spec.routing
-    return Routing(given.mode, given.replicas, images=images) if given.has_router else None
+def routing_of(resource: InferenceDeployment, images: RouterImages) -> Routing | None:
+    """Return the router of a deployment; None if its Service leads to the replicas and no Gateway does."""
+    given = resource.spec.routing
+    if not given.has_router:
+        return None
+    through, gateway = given.gateway, None
+    if through is not None:
+        key = ObjectKey(through.namespace or resource.metadata.namespace, through.name)
+        gateway = GatewayRef(key, through.section_name or "", tuple(through.hostnames or ()), through.picker_tls)
+    return Routing(given.mode, given.replicas, images=images, gateway=gateway)
 
 
 def weights_of(spec: InferenceDeploymentSpec) -> Weights | None:

@@ -42,7 +42,7 @@ from plimsoll.api.v1alpha1.options import (
     SpeculationSpec,
 )
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
-from plimsoll.api.v1alpha1.values import LONGEST_QUANTITY, DataKey, DnsSubdomain, FreeForm
+from plimsoll.api.v1alpha1.values import LONGEST_QUANTITY, DataKey, DnsLabel, DnsSubdomain, FreeForm
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
 from plimsoll.domain.requests.routing import RoutingMode
 from plimsoll.engines.base import Engine
@@ -564,22 +564,54 @@ class GatewaySpec(ApiModel):
     )
 
 
+class RoutingGatewaySpec(ApiModel):
+    """The Gateway of the Gateway API that requests come through. Its listeners must admit routes of this namespace."""
+
+    name: DnsSubdomain = Field(description="Name of the Gateway.")
+    namespace: DnsLabel | None = optional("Namespace of the Gateway. Default: that of the InferenceDeployment.")
+    section_name: DnsSubdomain | None = optional("Listener of the Gateway. Default: all that admit the route.")
+    hostnames: list[DnsSubdomain] | None = several(
+        16,
+        "Host names of requests, e.g. chat.example.com. Without any, the address is that of the Gateway with the path "
+        "/NAMESPACE/NAME.",
+    )
+    picker_tls: bool = Field(
+        default=True,
+        description="Whether the Gateway asks the picker by TLS, with a certificate that the picker makes itself. "
+        "False for Gateways that ask in plain text, as Istio does without a DestinationRule.",
+    )
+
+
 class RoutingSpec(ApiModel):
     """The part that chooses the replica of a request."""
 
+    cel_rules = (
+        rule(
+            "self.mode != 'Gateway' || has(self.gateway)",
+            "routing.mode Gateway needs routing.gateway: name the Gateway, e.g. gateway: {name: shared, namespace: "
+            "infra}, or set routing.mode to Standalone, which needs none",
+        ),
+        rule(
+            "!has(self.gateway) || self.mode == 'Gateway'",
+            "routing.gateway belongs to routing.mode Gateway: set the mode, or remove routing.gateway",
+        ),
+    )
     mode: RoutingMode = Field(
         default=RoutingMode.SERVICE,
         description="Service: connections go to any ready replica. Standalone: Envoys and an endpoint picker behind "
         "the Service of the same name send a request to the replica that knows its prefix or has the shortest queue, "
-        "and hold it while no replica runs.",
+        "and hold it while no replica runs. Gateway: a Gateway of the cluster asks the endpoint picker.",
     )
     replicas: Annotated[int, Field(ge=1, le=8)] = Field(
-        default=2, description="Pods of the router. They ask the same picker, so more of them find as many prefixes."
+        default=2,
+        description="Pods of the router in mode Standalone. They ask the same picker, so more of them find as many "
+        "prefixes.",
     )
+    gateway: RoutingGatewaySpec | None = optional("The Gateway of mode Gateway.")
 
     @property
     def has_router(self) -> bool:
-        """Whether pods of our own choose the replica."""
+        """Whether an endpoint picker chooses the replica."""
         return self.mode is not RoutingMode.SERVICE
 
 
@@ -756,14 +788,14 @@ class InferenceDeploymentSpec(ApiModel):
             "(has(self.routing) && self.routing.mode != 'Service') || "
             "(has(self.rebalancing.wake) && self.rebalancing.wake == 'Manual')",
             "rebalancing.minReplicas 0 needs a signal that starts a replica again, and with routing.mode Service "
-            "nobody answers at zero: set routing.mode to Standalone, name rebalancing.gateway, or set rebalancing.wake "
-            "to Manual and scale the deployment yourself",
+            "nobody answers at zero: set routing.mode to Standalone or Gateway, name rebalancing.gateway, or set "
+            "rebalancing.wake to Manual and scale the deployment yourself",
         ),
         rule(
             "!has(self.rebalancing) || !has(self.rebalancing.wake) || self.rebalancing.wake != 'Gateway' || "
             "has(self.rebalancing.gateway) || (has(self.routing) && self.routing.mode != 'Service')",
-            "rebalancing.wake Gateway needs a gateway that holds requests: set routing.mode to Standalone, name "
-            "rebalancing.gateway, or set rebalancing.wake to Manual",
+            "rebalancing.wake Gateway needs a gateway that holds requests: set routing.mode to Standalone or Gateway, "
+            "name rebalancing.gateway, or set rebalancing.wake to Manual",
         ),
         rule(
             "!has(self.routing) || self.routing.mode == 'Service' || !has(self.rebalancing) || "

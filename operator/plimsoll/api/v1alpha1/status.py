@@ -653,6 +653,18 @@ class WeightsStatus(StatusModel):
     retry_at: Time | None = optional("When a download that failed is tried again. It goes on with what is there.")
 
 
+class RoutingGatewayStatus(StatusModel):
+    """The Gateway of ``spec.routing.gateway``, and the controller's answer for the HTTPRoute to it."""
+
+    name: str = Field(description="Name of the Gateway.")
+    namespace: str = Field(description="Namespace of the Gateway.")
+    controller: str | None = optional("Controller that answered for the HTTPRoute.", max_length=253)
+    accepted: bool | None = optional("Whether it accepts the HTTPRoute. Unset: it has not answered.")
+    resolved_refs: bool | None = optional(
+        "Whether it can send requests to the InferencePool. Unset: it has not answered."
+    )
+
+
 class RoutingStatus(StatusModel):
     """The router of ``spec.routing``."""
 
@@ -660,7 +672,11 @@ class RoutingStatus(StatusModel):
     state: Annotated[str, Field(pattern=r"^(Starting|Ready|NotReady|Missing)$")] = Field(
         description="Ready: requests go through the router. In all other states they go to any ready replica."
     )
-    ready_replicas: int = Field(description="Pods of the router that take requests.")
+    ready_replicas: int | None = optional("Pods of the router that take requests, in mode Standalone.")
+    address: str | None = optional("Base URL of the OpenAI API through the router.")
+    endpoints: int | None = optional("Replicas that serve, among which the picker chooses.")
+    picker_ready: bool | None = optional("Whether the picker answers.")
+    gateway: RoutingGatewayStatus | None = optional("The Gateway of mode Gateway.")
     message: str | None = optional("Why requests do not go through the router.", max_length=1024)
 
 

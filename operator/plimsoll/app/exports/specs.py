@@ -3,7 +3,8 @@
 Values of labels and annotations of pods, places in buckets and registries, options of storage drivers, and values of
 variables and engine flags that do not change the estimate become ``left-out``. The same is done to the files of a
 replay, so that both still compare equal.
-Of ``rebalancing``, only the name of the gateway's pool does: the rest is modes, bounds and times, and no plan reads it.
+So do the name of the gateway's pool in ``rebalancing`` and the names in ``routing.gateway``: the rest of both is modes,
+bounds and times, and no plan reads it.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ def without_secrets(spec: Body) -> dict[str, Any]:
     loop = spec.get("rebalancing")
     if isinstance(loop, Mapping) and isinstance(loop.get("gateway"), Mapping):
         found["rebalancing"] = {**loop, "gateway": {**loop["gateway"], "inferencePool": LEFT_OUT}}
+    routing = spec.get("routing")
+    if isinstance(routing, Mapping) and isinstance(routing.get("gateway"), Mapping):
+        found["routing"] = {**routing, "gateway": {"name": LEFT_OUT}}
     return found
 
 

@@ -184,7 +184,7 @@ class Rendered:
         weights = outcome.deployment.asked.weights
         awaits = weights is not None and not weights.is_ready
         placed = outcome.deployment.placed
-        routed = bool(placed.around.router.ready), placed.around.router.lacks
+        routed = bool(placed.around.router.ready), placed.around.router.missing
         more = placed.held_back, outcome.besides.replacing, outcome.besides.leaving, awaits, routed
         known = self._made.get(outcome.uid)
         same = known is not None and known.resource is resource and known.more == more

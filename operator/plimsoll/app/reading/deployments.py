@@ -141,6 +141,7 @@ class DeploymentReader:
     def _asked(self, body: Body, bare: Deployment, fleet: Fleet) -> Asked:
         found, request, problem = _Found(), None, None
         try:
+            _check_rival(bare)
             answer = self._request(body, bare, fleet, found)
         except NotPermitted as error:
             answer = DeploymentProblem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
@@ -311,6 +312,12 @@ class _Found:
     resource: InferenceDeployment | None = None
     model: ModelFacts | None = None
     priority: Priority = NO_PRIORITY
+
+
+def _check_rival(bare: Deployment) -> None:
+    """Check that no other deployment of the namespace has the pool or host name. Raises InvalidInput: one has."""
+    if bare.placed.around.rival is not None:
+        raise InvalidInput(*bare.placed.around.rival)
 
 
 def declared_replicas(body: Body, record: Record) -> int:

@@ -13,19 +13,22 @@ from plimsoll.adapters.cluster.client import (
     PODS,
     SERVICES,
 )
-from plimsoll.adapters.cluster.kinds import JOBS, OF_ROUTERS
+from plimsoll.adapters.cluster.kinds import GATEWAYS, HTTP_ROUTES, INFERENCE_POOLS, JOBS, OF_ROUTERS, ObjectKind
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.engines.failures import MOST_REMEMBERED, PodRejection
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.domain.requests.routing import RouterView
+from plimsoll.domain.requests.routing import GatewayView, RouterView
 from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.gateway_reading import named_gateway, read_gateway
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
+from plimsoll.facts.cluster.rivals import rivals
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
     PICKER_LABEL,
     POOL_LABEL,
     ROUTER_LABEL,
+    asked_name,
     engines_name,
     is_of_router,
     picker_name,
@@ -78,7 +81,7 @@ def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey
         owner = _owner_of(body, found)
         if owner is not None:
             owner.jobs[key_of(body).name] = body
-    lacks = _gather_routers(store, found)
+    lacks, refused = _gather_routers(store, found), rivals(store.all(INFERENCE_DEPLOYMENTS))
     return {
         key: Surroundings(
             {pool: tuple(pods) for pool, pods in each.pods.items()},
@@ -86,8 +89,9 @@ def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey
             tuple(each.complaints),
             {pool: tuple(sorted(rejected)[-MOST_REMEMBERED:]) for pool, rejected in each.rejections.items()},
             each.jobs,
-            _router(each, lacks),
+            _router(each, lacks, _gateway(store, each.owner)),
             tuple(each.of_router),
+            refused.get(key),
         )
         for key, each in found.items()
     }
@@ -123,9 +127,10 @@ def _add_router_pod(body: Body, read: ReadPod, into: _Gathering, *, is_picker: b
 def _gather_routers(store: Picture, found: Mapping[ObjectKey, _Gathering]) -> str:
     """Add the further objects of routers. Return the kind that cannot be read; empty if all can.
 
-    Services and budgets are looked up by name for those that have a router, because all deployments have some.
+    Services and budgets are looked up by name for those that have other parts of a router, because all deployments
+    have some. So they are the first to go.
     """
-    for body in (body for kind in OF_ROUTERS if kind in store.read for body in store.all(kind)):
+    for body in (body for kind in (*OF_ROUTERS, HTTP_ROUTES) if kind in store.read for body in store.all(kind)):
         into = _owner_of(body, found)
         if into is not None:
             into.of_router.append(body)
@@ -134,27 +139,51 @@ def _gather_routers(store: Picture, found: Mapping[ObjectKey, _Gathering]) -> st
             names = (
                 (SERVICES, engines_name(key.name)),
                 (SERVICES, picker_name(key.name)),
+                (SERVICES, asked_name(key.name)),
                 (DISRUPTION_BUDGETS, router_name(key.name)),
             )
             others = [store.get(kind, ObjectKey(key.namespace, name)) for kind, name in names]
-            each.of_router += [body for body in others if body is not None and _owner_of(body, found) is each]
+            known = [body for body in others if body is not None and _owner_of(body, found) is each]
+            each.of_router = [*known, *each.of_router]  # what goes first must not be all that shows the others
     return next((kind.plural for kind in OF_ROUTERS if kind not in store.read), "")
 
 
-def _router(each: _Gathering, lacks: str) -> RouterView:
+def _gateway(store: Picture, owner: Body) -> GatewayView | None:
+    """Return the Gateway that a spec names, and what became of the route to it; None if it names none."""
+    key = key_of(owner)
+    ref = named_gateway(owner.get("spec") or {}, key.namespace)
+    if ref is None:
+        return None
+    if HTTP_ROUTES not in store.read:
+        return GatewayView(ref.key, lacks=HTTP_ROUTES.plural)
+    may_read = GATEWAYS in store.read
+    gateway = store.get(GATEWAYS, ref.key) if may_read else None
+    route, pool = (_own(store, kind, owner) for kind in (HTTP_ROUTES, INFERENCE_POOLS))
+    return read_gateway(ref, gateway, route, pool, may_read=may_read)
+
+
+def _own(store: Picture, kind: ObjectKind, owner: Body) -> Body | None:
+    """Return the object of a kind that has its owner's name and belongs to it; None if there is none."""
+    found = store.get(kind, key_of(owner)) if kind in store.read else None
+    return found if found is not None and (controller_of(found) or {}).get("uid") == uid_of(owner) else None
+
+
+def _router(each: _Gathering, lacks: str, gateway: GatewayView | None) -> RouterView:
     """Return the router as it runs. Its Deployments say whether their pods should be ready by now.
 
     Source: the conditions of a Deployment, ``pkg/controller/deployment/progress.go`` of Kubernetes.
     """
     ready = sum(1 for pod in each.router_pods if pod.ready)
     due = {key_of(body).name for body in each.of_router if body.get("kind") == DEPLOYMENTS.kind and _has_come(body)}
-    name = str(each.owner["metadata"]["name"])
+    name, picks = str(each.owner["metadata"]["name"]), any(pod.ready for pod in each.pickers)
     return RouterView(
         lacks,
         {pod.name: pod.address for pod in each.pickers},
-        ready,
+        picks=picks,
+        ready=ready,
         is_down=router_name(name) in due and not ready,
-        is_blind=picker_name(name) in due and not any(pod.ready for pod in each.pickers),
+        is_blind=picker_name(name) in due and not picks,
+        gateway=gateway,
     )
 
 

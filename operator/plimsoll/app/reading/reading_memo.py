@@ -16,6 +16,7 @@ from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS,
 from plimsoll.adapters.cluster.kinds import (
     JOBS,
     LIMIT_RANGES,
+    OF_GATEWAYS,
     OF_ROUTERS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -147,7 +148,13 @@ class ReadingMemo:
 
         ``now`` is in POSIX seconds.
         """
-        kinds = (INFERENCE_DEPLOYMENTS, DEPLOYMENTS, PODS, JOBS, *picture.read.intersection(OF_ROUTERS))
+        kinds = (
+            INFERENCE_DEPLOYMENTS,
+            DEPLOYMENTS,
+            PODS,
+            JOBS,
+            *picture.read.intersection((*OF_ROUTERS, *OF_GATEWAYS)),
+        )
         versions = {kind: picture.versions[kind] for kind in kinds}
         if self._around is None or self._around[0] != versions:
             self._pods.begin()

@@ -17,7 +17,7 @@ from plimsoll.adapters.cluster.client import (
     ClusterRefused,
     ObjectKind,
 )
-from plimsoll.adapters.cluster.kinds import JOBS, OF_ROUTERS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import JOBS, OF_GATEWAYS, OF_ROUTERS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, KEPT, PRUNERS
 from plimsoll.app.watch.fleet_file import nodes_from
@@ -57,7 +57,7 @@ async def look(cluster: Cluster, settings: Settings) -> ClusterLook:
     live: dict[ObjectKey, Body] = {}
     notes: list[str] = []
     for kind in PRUNERS:
-        if kind in OF_ROUTERS or (kind == RESOURCE_SLICES and settings.fleet_file is not None):
+        if kind in (*OF_ROUTERS, *OF_GATEWAYS) or (kind == RESOURCE_SLICES and settings.fleet_file is not None):
             continue  # a router takes no GPU, and needs none of the rights of whoever asks
         keep = partial(store.take, kind) if kind != INFERENCE_DEPLOYMENTS else partial(_take, store, live)
         try:

@@ -136,6 +136,18 @@ def inference_deployment(body: Body) -> Body:
     return {**whole(body), RECORD: read(body.get("status"))}
 
 
+def gateway(body: Body) -> Body:
+    """Return who is served where: the listeners and addresses of a Gateway."""
+    listeners = (body.get("spec") or {}).get("listeners") or ()
+    kept = [_only(each, ("name", "port", "protocol", "hostname")) for each in listeners]
+    addresses = [_only(each, ("value",)) for each in (body.get("status") or {}).get("addresses") or ()]
+    return {
+        "metadata": _only(body["metadata"], _IDENTITY),
+        "spec": shared({"listeners": kept}),
+        "status": shared({"addresses": addresses}),
+    }
+
+
 def quota(body: Body) -> Body | None:
     """Return the limits that are read with their use, and those that are named. Other parts change with every pod."""
     kept = read_quotas([body])

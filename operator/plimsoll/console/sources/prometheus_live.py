@@ -178,9 +178,10 @@ class PrometheusLive:
 
             first = [found for name in _spellings(names, names.kv_usage) for found in mine(name)]
             if first:
-                others = (names.running, names.waiting, names.preemptions, names.capacity)
+                gauges = (names.running, names.waiting, names.preemptions, names.capacity)
+                others = (*gauges, names.prefix_queried, names.prefix_hit)
                 yield from first
-                yield from (found for name in others for found in mine(name))
+                yield from (found for name in others if name for found in mine(name))
 
     def _past(
         self, ask: _Question, source: _Source, pods: Sequence[ObjectKey], columns: _Columns

@@ -11,7 +11,7 @@ from plimsoll.api.conversion.convert import routing_of, to_workload_options
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.engines.images import EngineImages
-from plimsoll.domain.requests.routing import USUAL_IMAGES, RouterImages, Routing
+from plimsoll.domain.requests.routing import USUAL_IMAGES, RouterImages, Routing, RoutingMode
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.requests.weights import CopyTool
 from plimsoll.domain.requests.workload import Manifest, WorkloadOptions
@@ -19,7 +19,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.placement.demands.pools import PlannedPool, active, as_it_runs, count
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.pods import place_of, start_budget_seconds
-from plimsoll.render.router import router_objects
+from plimsoll.render.router import is_part, router_objects
 from plimsoll.render.router_config import PickerFacts, hold_seconds
 from plimsoll.render.weights import weights_job
 
@@ -59,14 +59,14 @@ def manifests_of(
     made = [_with_pods(pool, more.get(pool.name, 0), held.get(pool.name)) for pool in decision.pools]
     ordered = sorted(made, key=lambda pool: -pool.split.shape.gpus_per_pod)
     copying = tuple(_copying(outcome, options, ordered, tool))
-    routing, router = routing_of(resource.spec, routers), outcome.deployment.placed.around.router
-    if routing is not None and router.ready and not router.lacks:
+    routing, router = routing_of(resource, routers), outcome.deployment.placed.around.router
+    if routing is not None and routing.mode is RoutingMode.STANDALONE and router.ready and not router.missing:
         options = replace(options, routing=routing)
     view = outcome.deployment.asked.weights
     if view is not None and not view.is_ready:
         return (*copying, service(options))
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
-    if routing is not None and not router.lacks:
+    if routing is not None and not router.missing:
         copying = (*copying, *_routing(outcome, options, routing, pools))
     goes = bool(outcome.besides.leaving)
     keeps = count(active(decision.pools)) if goes else None
@@ -121,9 +121,12 @@ def _kept_tokens(request: Request, pool: PlannedPool) -> int:
 
 
 def router_to_go(deployment: Deployment) -> tuple[Mapping[str, Any], ...]:
-    """Return the objects of a router that is not wanted any more."""
+    """Return the objects of a router that are not wanted any more in the mode that is asked for."""
     spec, around = deployment.spec, deployment.placed.around
-    return () if spec is None or spec.routing.has_router else around.of_router
+    if spec is None:
+        return ()
+    name = deployment.identity.key.name
+    return tuple(body for body in around.of_router if not is_part(body, spec.routing.mode, name))
 
 
 def _with_pods(pool: PlannedPool, more: int, most: int | None) -> PlannedPool:

@@ -78,7 +78,8 @@ def _routing(deployment: Deployment) -> RoutingReport | None:
     spec, router = deployment.spec, deployment.placed.around.router
     if spec is None or not spec.routing.has_router:
         return None
-    return RoutingReport(spec.routing.mode, router)
+    through = spec.routing.gateway
+    return RoutingReport(spec.routing.mode, router, bool(through and through.hostnames))
 
 
 def _at_rest(outcome: Outcome, kept: str) -> LoopTurn | None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from plimsoll.domain.kubernetes_names import ObjectKey
+
 PICKER_IMAGE = "registry.k8s.io/gateway-api-inference-extension/epp:v1.5.0"
 """The endpoint picker of the Gateway API Inference Extension, whose configuration and flags are rendered."""
 
@@ -17,11 +19,64 @@ class RoutingMode(StrEnum):
     """The part that chooses the replica of a request.
 
     ``SERVICE``: nobody, connections go to any ready replica. ``STANDALONE``: an endpoint picker that Envoys ask,
-    behind the Service of the same name.
+    behind the Service of the same name. ``GATEWAY``: an endpoint picker that a Gateway of the cluster asks.
     """
 
     SERVICE = "Service"
     STANDALONE = "Standalone"
+    GATEWAY = "Gateway"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRef:
+    """The Gateway that requests come through.
+
+    Attributes:
+        key: its namespace and name.
+        listener: the listener of it (``sectionName``); empty: all that admit the route.
+        hostnames: the host names of requests; empty: any, and the path begins with the deployment's namespace and name.
+        picker_tls: whether the Gateway asks the picker by TLS.
+    """
+
+    key: ObjectKey
+    listener: str = ""
+    hostnames: tuple[str, ...] = ()
+    picker_tls: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayView:
+    """A Gateway and the HTTPRoute to it, as their controller reports them.
+
+    Attributes:
+        key: the Gateway's namespace and name.
+        lacks: the kind of objects that the cluster does not have, or that the operator may not read; empty if none.
+        is_missing: whether the Gateway does not exist, as far as Gateways may be read.
+        url: the address for clients, without the API's path; empty if it is not known.
+        controller: the name of the controller that answered for the route; empty if none has.
+        is_accepted: whether it accepts the route for its present content; None: it has not answered.
+        is_resolved: whether it can send requests to the InferencePool; None: it has not answered.
+        complaint: why not, in the controller's words.
+    """
+
+    key: ObjectKey
+    lacks: str = ""
+    is_missing: bool = False
+    url: str = ""
+    controller: str = ""
+    is_accepted: bool | None = None
+    is_resolved: bool | None = None
+    complaint: str = ""
+
+    @property
+    def leads_to_replicas(self) -> bool:
+        """Whether requests at the Gateway reach replicas."""
+        return not self.is_missing and bool(self.is_accepted and self.is_resolved)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the controller turned the route down."""
+        return False in (self.is_accepted, self.is_resolved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +86,25 @@ class RouterView:
     Attributes:
         lacks: the kind of objects that the cluster does not have, or that the operator may not read; empty if none.
         pickers: the IP address of each pod of its picker, by name; empty if it has none yet.
+        picks: whether the picker answers.
         ready: how many pods of the router take requests.
         is_down: whether none does although one has, or should by now.
         is_blind: the same of the picker: requests go to any ready replica.
+        gateway: the Gateway in front of it; None if the spec names none.
     """
 
     lacks: str = ""
     pickers: Mapping[str, str] = field(default_factory=dict)
+    picks: bool = False
     ready: int = 0
     is_down: bool = False
     is_blind: bool = False
+    gateway: GatewayView | None = None
+
+    @property
+    def missing(self) -> str:
+        """The kind of objects without which there is no such router; empty if there are all."""
+        return self.lacks or (self.gateway.lacks if self.gateway is not None else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +123,13 @@ class Routing:
     """The router of one deployment.
 
     Attributes:
-        mode: STANDALONE, so far.
-        replicas: its pods. They ask the same picker.
+        mode: STANDALONE or GATEWAY.
+        replicas: its pods in mode STANDALONE. They ask the same picker.
         images: of its containers.
+        gateway: the Gateway of mode GATEWAY.
     """
 
     mode: RoutingMode
     replicas: int = 1
     images: RouterImages = USUAL_IMAGES
+    gateway: GatewayRef | None = None

@@ -15,6 +15,7 @@ from plimsoll.api.v1alpha1.status import (
     EngineSettingsStatus,
     InferenceDeploymentStatus,
     PoolStatus,
+    RoutingGatewayStatus,
 )
 from plimsoll.console.drawing.bar import DrawnMemory, drawn_memory
 from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
@@ -27,6 +28,7 @@ from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.decisions.outcomes import Fit
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import counted
 from plimsoll.engines.registry import ENGINES
 from plimsoll.placement.demands.pools import pool_name
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
@@ -72,6 +74,7 @@ class DeploymentPage:
     state: StateMark
     drawn: DrawnMemory | None
     facts: tuple[Fact, ...]
+    routing: tuple[Fact, ...]
     questions: tuple[QuestionLink, ...]
     candidates: Candidates
     today: ChosenToday | None
@@ -110,6 +113,7 @@ def deployment_of(
         state=mark_of(row, pressures),
         drawn=None if row.figures is None else drawn_memory(row.figures, BIG_LENGTH, live),
         facts=tuple(_facts(status, row, body)),
+        routing=tuple(_routing(status)),
         questions=questions_about(row, body.get("spec") or {}, grafana_url),
         candidates=candidates,
         today=chosen_today(candidates),
@@ -189,6 +193,40 @@ def _host_memory(status: InferenceDeploymentStatus) -> Iterator[Fact]:
         yield Fact("Host cache", host_cache_words(host.cache, tokens))
     if host is not None and host.layers is not None:
         yield Fact("Host weights", host_layers_words(host.layers))
+
+
+def _routing(status: InferenceDeploymentStatus) -> Iterator[Fact]:
+    """Yield the address that clients call, and who chooses the replica of a request."""
+    routing = status.routing
+    if status.url is not None:
+        yield Fact("Address", status.url)
+    if routing is None:
+        return
+    yield Fact("Router", f"{_STATES.get(routing.state, routing.state)} (mode {routing.mode})")
+    if routing.gateway is not None:
+        yield Fact("Gateway", _gateway(routing.gateway))
+    if routing.picker_ready is not None:
+        yield Fact("Picker", "answers" if routing.picker_ready else "does not answer")
+    if routing.endpoints is not None:
+        yield Fact("Endpoints", counted(routing.endpoints, "replica"))
+    if routing.message:
+        yield Fact("Why", routing.message)
+
+
+_STATES = {
+    "Ready": "requests go through it",
+    "Starting": "it starts, and requests go to any ready replica",
+    "NotReady": "it is not ready, and requests go to any ready replica",
+    "Missing": "there is none, and requests go to any ready replica",
+}
+
+
+def _gateway(gateway: RoutingGatewayStatus) -> str:
+    name = f"{gateway.namespace}/{gateway.name}"
+    if gateway.accepted is None:
+        return f"{name}, whose controller has not answered"
+    said = "admits the route" if gateway.accepted else "does not admit the route"
+    return f"{name} {said}, says {gateway.controller or 'its controller'}"
 
 
 def _measured(status: InferenceDeploymentStatus) -> str:

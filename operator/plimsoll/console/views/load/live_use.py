@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -71,6 +72,8 @@ class LiveUse:
         running: requests in the batches.
         max_sequences: requests that the same pods serve at the same time.
         waiting: requests in the queues.
+        found_share: the share of the prompt tokens of the samples' time that were in a prefix cache, 0 to 1; None if
+            none were looked up.
         pods: pods that the deployment has.
         reporting: pods with a sample that is not stale.
     """
@@ -81,6 +84,7 @@ class LiveUse:
     running: SampledFigure | None = None
     max_sequences: int | None = None
     waiting: SampledFigure | None = None
+    found_share: float | None = None
     pods: int = 0
     reporting: int = 0
 
@@ -112,7 +116,8 @@ class LiveUse:
 class PodLast:
     """The newest possible figures of one pod; None if it has none. ``capacity`` is the KV cache in tokens.
 
-    ``newest`` is the POSIX time of the newest sample; None without one.
+    ``newest`` is the POSIX time of the newest sample; None without one. ``asked_tokens`` of prompts were looked up in
+    the prefix cache between the oldest and the newest sample, and ``found_tokens`` of them were there.
     """
 
     kv: SampledFigure | None = None
@@ -120,6 +125,8 @@ class PodLast:
     running: SampledFigure | None = None
     waiting: SampledFigure | None = None
     newest: float | None = None
+    asked_tokens: float = 0.0
+    found_tokens: float = 0.0
 
     @staticmethod
     def of(samples: Iterable[EngineSample], now: float) -> PodLast:
@@ -132,6 +139,8 @@ class PodLast:
             running=_newest(newest_first, lambda each: each.running, is_count),
             waiting=_newest(newest_first, lambda each: each.waiting, is_count),
             newest=newest_first[0].at if newest_first else None,
+            asked_tokens=_grown(newest_first, lambda each: each.prefix_queried_tokens_total),
+            found_tokens=_grown(newest_first, lambda each: each.prefix_hit_tokens_total),
         )
 
     def is_fresh(self, now: float) -> bool:
@@ -191,6 +200,7 @@ def use_of(pods: Sequence[EnginePod], known: Mapping[ObjectKey, PodLast], now: f
         running=_sum(last.running for _, last in counted),
         max_sequences=_places([pod for pod, last in counted if last.running is not None]),
         waiting=_sum(last.waiting for _, last in counted),
+        found_share=_found_share([last for _, last in fresh]),
         pods=len(pods),
         reporting=len(fresh),
     )
@@ -236,6 +246,17 @@ def _sum(samples: Iterable[SampledFigure | None]) -> SampledFigure | None:
     if not known:
         return None
     return SampledFigure(sum(each.value for each in known), min(each.at for each in known), len(known))
+
+
+def _grown(newest_first: Sequence[EngineSample], counter: Callable[[EngineSample], float | None]) -> float:
+    """Return how far a counter has grown. It begins at 0 again with its engine, and then what follows counts."""
+    values = [value for each in reversed(newest_first) if (value := counter(each)) is not None and is_count(value)]
+    return sum(max(0.0, later - earlier) for earlier, later in pairwise(values))
+
+
+def _found_share(lasts: Sequence[PodLast]) -> float | None:
+    asked = sum(last.asked_tokens for last in lasts)
+    return min(1.0, sum(last.found_tokens for last in lasts) / asked) if asked else None
 
 
 def _places(pods: Sequence[EnginePod]) -> int | None:

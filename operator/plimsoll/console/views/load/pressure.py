@@ -84,6 +84,7 @@ class PressureRow:
     sequence_slots: Gauge
     waiting: str
     preemptions: str
+    found: str
     pods: str
     live: LiveRow | None
 
@@ -184,6 +185,7 @@ def pressure_row(
         ),
         waiting=UNKNOWN if use.waiting is None else count(round(use.waiting.value)),
         preemptions=UNKNOWN if columns.preemptions is None else count(round(columns.preemptions)),
+        found=percent(use.found_share),
         pods=f"{use.reporting} of {use.pods} pods report",
         live=live,
     )
