@@ -14,6 +14,7 @@ from plimsoll.engines.sglang.launch import RESERVED_ENVIRONMENT, image, launch, 
 from plimsoll.engines.sglang.memory.doubts import NEWEST_READ
 from plimsoll.engines.sglang.memory.estimate import cache_bytes, estimate, full_length_tokens
 from plimsoll.engines.sglang.metrics import METRICS
+from plimsoll.engines.sglang.refusals import context_refusal
 from plimsoll.engines.sglang.settings import cache_refusal, engine_settings, may_fit, most_sequences, with_a_small_step
 
 OLDEST = EngineVersion(0, 5, 14)
@@ -62,6 +63,7 @@ SGLANG = Engine(
     least_driver=least_driver,
     find_failure=find_failure,
     cache_refusal=cache_refusal,
+    context_refusal=context_refusal,
     most_sequences=most_sequences,
     offload_refusal=lambda *_: "No memory law covers weights that SGLang keeps in host memory: remove it.",
     serves_in_stages=lambda _: False,
