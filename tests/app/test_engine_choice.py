@@ -72,12 +72,12 @@ class Course:
         return next(each for each in self.desired if each.body["metadata"]["name"] == name)
 
     def status(self, name: str = "chat") -> dict[str, Any]:
-        return dict(self.of(name).new_status)
+        return dict(self.of(name).new_status or {})
 
     def image(self, name: str = "chat") -> str:
         found = [each for each in self.desk.store.all(DEPLOYMENTS) if each["metadata"]["name"].startswith(f"{name}-")]
         (workload,) = found
-        return str(container(workload)["image"])
+        return str(container(dict(workload))["image"])
 
 
 OF_VLLM, OF_SGLANG = VLLM.image(Vendor.NVIDIA, "0.32.0"), SGLANG.image(Vendor.NVIDIA, "0.5.23")

@@ -47,6 +47,7 @@ def _without_quotes(loop: Body) -> dict[str, Any]:
 def without_sentences(status: Body) -> dict[str, Any]:
     """Return a status without any text that may name an object."""
     found = _changed(_without(status, *_SENTENCES), ("placement",), lambda part: _without(part, "warnings"))
+    found = _changed(found, ("engine",), lambda part: {**_without(part, "others"), "message": ""})
     return _changed(found, ("rebalancing",), lambda part: {**_without(part, *_WORDS), "message": ""})
 
 

@@ -55,6 +55,10 @@ def on_engines(spec: EngineSpec, work: Callable[[str], T]) -> tuple[tuple[tuple[
     Raises:
         PlimsollError: no engine takes the spec. What all of them refuse alike is said once.
     """
+    if spec.is_open and (spec.version or spec.image):
+        field, value = ("version", spec.version) if spec.version else ("image", spec.image)
+        fix = f"It is about one engine, and {NAME_FIELD} {ANY_ENGINE} leaves the choice: name the engine, or remove it."
+        raise InvalidInput(f"spec.engine.{field}", value, fix)
     made: list[tuple[str, T]] = []
     refused: list[tuple[str, PlimsollError]] = []
     for engine in spec.engines:

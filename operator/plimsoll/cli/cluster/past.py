@@ -59,12 +59,11 @@ def past_of(body: Body, url: str | None, seconds: float, progress: Callable[[flo
         access=settings.prometheus_access,
         label_pairs=settings.prometheus_labels,
     )
-    head, spec = body["metadata"], parse_inference_deployment(body).spec.engine
-    engine = engine_that_runs(spec, running_engine(record_of(body).pools)) or spec.engine_name
+    head, spec = body["metadata"], parse_inference_deployment(body).spec
     load = past_load(
         signals,
         ObjectKey(head["namespace"], head["name"]),
-        engine_of(engine).metrics,
+        engine_of(chosen_engine(body) or spec.engine.engine_name).metrics,
         until=time.time(),
         seconds=seconds,
         progress=progress,
@@ -77,6 +76,11 @@ def spec_policy(body: Body) -> tuple[RebalancePolicy, int]:
     """Return the bounds of a spec as they would be in Auto mode, and the replicas that it declares."""
     spec = parse_inference_deployment(body).spec
     return replace(policy_of(spec), mode=Mode.AUTO, idle_seconds=None), spec.fewest
+
+
+def chosen_engine(body: Body) -> str | None:
+    """Return the engine that runs where the planner chose it; None if the spec names it, or nothing is placed."""
+    return engine_that_runs(parse_inference_deployment(body).spec.engine, running_engine(record_of(body).pools))
 
 
 def place_of(body: Body) -> Place | None:
