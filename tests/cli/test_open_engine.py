@@ -73,7 +73,8 @@ def test_a_plan_says_why_and_the_neighbour_is_planned_as_ever(run: Run, tmp_path
     mine = {**usual, "metadata": {"name": "chat"}, "spec": {**usual["spec"], "engine": chosen}}
     wrong = {**mine, "metadata": {"name": "wrong"}, "spec": {**mine["spec"], "engine": chosen | {"version": "0.5.23"}}}
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([usual, mine, wrong]))
-    (tmp_path / "usual.yaml").write_text(yaml.safe_dump(usual))
+    named = {**mine, "spec": {**mine["spec"], "engine": {"name": "sglang"}}}
+    (tmp_path / "named.yaml").write_text(yaml.safe_dump_all([usual, named]))
     words = ("--fleet", str(EXAMPLES / "fleet.yaml"), "-o", "json")
     status, out, err = run("plan", "-f", str(tmp_path / "all.yaml"), *words)
     assert status == 2
@@ -83,10 +84,11 @@ def test_a_plan_says_why_and_the_neighbour_is_planned_as_ever(run: Run, tmp_path
     assert (engine["name"], engine["version"], engine["reason"]) == ("sglang", "0.5.23", "Preferred")
     assert engine["message"] == "SGLang comes before vLLM in spec.engine.prefer, and has a place."
     assert "--model-path" in found["chat"]["engineArguments"]
-    status, out, err = run("plan", "-f", str(tmp_path / "usual.yaml"), *words)
+    status, out, err = run("plan", "-f", str(tmp_path / "named.yaml"), *words)
     assert status == 0, err
-    (alone,) = deployments(out)
-    assert {**alone, "rejections": []} == {**found[alone["name"]], "rejections": []}
+    fixed = {each["name"]: each for each in deployments(out)}
+    assert found[usual["metadata"]["name"]] == fixed[usual["metadata"]["name"]]
+    assert {**found["chat"], "engine": None} == {**fixed["chat"], "engine": None}
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,7 @@ def test_what_this_engine_does_not_get_is_refused_with_field_and_fix(
         ({"engine": OWN | {"cpuOffload": "8Gi"}}, "spec.engine.cpuOffload", "remove it"),
         ({"engine": OWN | {"version": "0.32.0"}}, "spec.engine.version", "write 0.5.14 to 0.5.23"),
         ({"engine": OWN, "kvCache": {"precision": "fp16"}}, "spec.kvCache.precision", "write auto"),
+        ({"engine": OWN, "contextLength": 131_073}, "spec.contextLength", "write at most 131072"),
     ],
 )
 def test_what_the_model_does_not_go_with_is_refused_too(spec: dict[str, Any], field: str, fix: str) -> None:
@@ -122,6 +123,21 @@ def test_what_the_model_does_not_go_with_is_refused_too(spec: dict[str, Any], fi
         to_request(deployment(**spec), model(LLAMA_8B))
     assert refused.value.field == field
     assert to_request(deployment(engine=OWN), model(LLAMA_8B)).engine.name == "sglang"
+
+
+@pytest.mark.parametrize(
+    "permission",
+    [
+        {"podTemplate": {"env": [{"name": "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "value": "1"}]}},
+        {"engine": OWN | {"extraArgs": ["--json-model-override-args={}"]}},
+    ],
+    ids=["variable", "flag"],
+)
+def test_a_longer_context_is_taken_where_the_user_permits_it_or_changes_the_positions(
+    permission: dict[str, Any],
+) -> None:
+    wanted = deployment(**({"engine": OWN, "contextLength": 131_073} | permission))
+    assert to_request(wanted, model(LLAMA_8B)).shape.context_tokens == 131_073
 
 
 @pytest.mark.parametrize(

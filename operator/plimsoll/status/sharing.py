@@ -29,9 +29,13 @@ _WORDS = ("proposal", "proposalId", "lastChange", "rejected", "carriedOut", "hin
 
 
 def without_messages(status: Body) -> dict[str, Any]:
-    """Return a status without the messages of conditions, failed moves and additions: they may quote logs."""
+    """Return a status without the messages of conditions, failed moves and additions: they may quote logs.
+
+    What is said of engines may quote values of the spec.
+    """
     kept = _only(status, *_FIELDS)
     kept = _changed(kept, ("conditions",), lambda each: {**_only(each, *_CONDITION), "message": ""})
+    kept = _changed(kept, ("engine",), lambda part: {**_without(part, "others"), "message": ""})
     kept = _changed(kept, ("rebalancing",), _without_quotes)
     return _changed(kept, ("failedMoves",), lambda each: _without(each, "message"))
 
@@ -47,7 +51,6 @@ def _without_quotes(loop: Body) -> dict[str, Any]:
 def without_sentences(status: Body) -> dict[str, Any]:
     """Return a status without any text that may name an object."""
     found = _changed(_without(status, *_SENTENCES), ("placement",), lambda part: _without(part, "warnings"))
-    found = _changed(found, ("engine",), lambda part: {**_without(part, "others"), "message": ""})
     return _changed(found, ("rebalancing",), lambda part: {**_without(part, *_WORDS), "message": ""})
 
 

@@ -1,8 +1,8 @@
 """The choice of a size, if deployments declare the load of all replicas together, and of an engine, if it is open.
 
-1. The solver decides for all deployments and chooses their sizes
-(:attr:`~plimsoll.placement.demands.demand.Demand.ways`). A
-   deployment that keeps or replaces pools takes its best size alone before that, in the order of decisions.
+1. A deployment whose engine is open takes the one that would be best if it were alone. The solver decides for all
+   deployments and chooses their sizes (:attr:`~plimsoll.placement.demands.demand.Demand.ways`). A deployment that
+   keeps or replaces pools takes its best size alone before that, in the order of decisions.
 2. Each of these deployments chooses once more, from its own share and what nobody else has: a solver that does not
    choose sizes gives it the cheapest one, and nodes may be packed worse than a programme knows. This also finds what
    every other size would cost now.
@@ -72,9 +72,25 @@ def solve_with_sizes(solver: Solver, demands: Sequence[Demand], stock: Stock) ->
     if not any(demand.sizes for demand in demands):
         return solver(demands, stock)
     running = {index: each for index, each in enumerate(demands) if any(way.kept or way.outdated for way in each.sizes)}
-    alone = chosen_alone(running, stock, stock.ledger)
+    open_ones = {index: _on_best_engine(each, stock) for index, each in enumerate(demands) if _is_open(each)}
+    alone = open_ones | chosen_alone(running, stock, stock.ledger)
     awards = solver([alone.get(index, each) for index, each in enumerate(demands)], stock)
     return iter(_chosen_again(demands, list(awards), stock))
+
+
+def _is_open(demand: Demand) -> bool:
+    """Whether the ways of a demand are those of several engines."""
+    return len({way.request.engine.name for way in demand.sizes}) > 1
+
+
+def _on_best_engine(demand: Demand, stock: Stock) -> Demand:
+    """Return the demand with the ways of the engine that would be best if it were alone.
+
+    So a programme for several demands decides as if that engine were named, whatever it knows of the order of engines.
+    """
+    best, *_ = ranked(demand, (_tried(way, stock, stock.ledger) for way in demand.sizes), stock)
+    ways = tuple(way for way in demand.sizes if way.request.engine.name == best.engine)
+    return replace(ways[0], sizes=ways) if len(ways) > 1 else ways[0]
 
 
 def chosen_alone(demands: Mapping[int, Demand], stock: Stock, ledger: Ledger) -> dict[int, Demand]:
