@@ -402,8 +402,8 @@ CONSIDERED: dict[type[BaseModel], str] = {
     "suspend",
     RoutingSpec: "mode replicas gateway",
     ModelSpec: "name revision tokenSecretRef config path parameters source sourceSecretRef cache",
-    EngineSpec: "name image imageVendor platforms version extraArgs gpuMemoryUtilizationPercent maxBatchedTokens "
-    "maxSequences enforceEager cpuOffload weightStreaming lora textOnly multimodal runner speculation",
+    EngineSpec: "name prefer image imageVendor platforms version extraArgs gpuMemoryUtilizationPercent "
+    "maxBatchedTokens maxSequences enforceEager cpuOffload weightStreaming lora textOnly multimodal runner speculation",
     PodTemplateSpec: "labels annotations nodeSelector tolerations env envFrom serviceAccountName imagePullSecrets "
     "priorityClassName runtimeClassName volumes volumeMounts modelCache resources affinity topologySpreadConstraints "
     "initContainers containers startupProbe readinessProbe livenessProbe securityContext schedulerName "
@@ -413,8 +413,8 @@ CONSIDERED: dict[type[BaseModel], str] = {
     RebalancingStatus: "decision reason message hints diagnosis proposal proposalId baseReplicas targetReplicas "
     "changes lastChange learned approved rejected carriedOut replacing room",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
-    "model estimate placement imagePlatforms weights size pools rejections rejectionsOmitted remedies suggestions "
-    "tooSmall observations rehomings move retune failedMoves proposals decisions rebalancing routing "
+    "model estimate placement imagePlatforms weights size engine pools rejections rejectionsOmitted remedies "
+    "suggestions tooSmall observations rehomings move retune failedMoves proposals decisions rebalancing routing "
     "acknowledged",
 }
 """Fields of which somebody has decided whether they may leave the cluster, and whether they hold names."""
@@ -479,3 +479,11 @@ def test_without_names_a_snapshot_does_not_say_who_approved_or_rejected_anything
     loop = {"decision": "Keep", "reason": "WithinBand", "message": "for alex", "approved": True, "targetReplicas": 2}
     told = loop | {"rejected": [refusal], "carriedOut": ["uid"], "lastChange": "Approved by alex.", "proposalId": "2"}
     assert without_sentences({"rebalancing": told}) == {"rebalancing": loop | {"message": ""}}
+
+
+def test_a_snapshot_does_not_quote_the_values_that_engines_refuse() -> None:
+    taken = {"name": "vllm", "version": "0.32.0", "reason": "OnlyEngine", "message": "vLLM takes it."}
+    refused = {"name": "sglang", "reason": "FieldRefused", "message": "SGLang does not take: '--seed=secret'."}
+    body = inference_deployment_body(spec=SPEC) | {"status": {"replicas": 1, "engine": taken | {"others": [refused]}}}
+    found = reduced(INFERENCE_DEPLOYMENTS, body)["status"]
+    assert found == {"replicas": 1, "engine": taken | {"message": ""}}

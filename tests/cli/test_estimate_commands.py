@@ -95,7 +95,7 @@ def same(answer: dict[str, Any], figures: MemoryEstimate) -> None:
 def test_what_nobody_names_has_the_engines_own_default(one: Any) -> None:
     answer = one(QWEN)
     engine = {"maxModelLen": 40_960, "maxNumSeqs": 1024, "maxNumBatchedTokens": 8192}
-    assert answer["engine"] == {**engine, "gpuMemoryUtilizationPercent": 92, "version": "0.32.0"}
+    assert answer["engine"] == {**engine, "gpuMemoryUtilizationPercent": 92, "name": "vllm", "version": "0.32.0"}
     assert (answer["fit"], answer["doubts"]) == ("Sure", [])
     assert "By the engine's defaults: 1,024 requests at the same time, 8,192 tokens of a step." in answer["notes"]
     small = one(QWEN, kind=L4, engine="0.19.0")

@@ -1,7 +1,7 @@
 """vLLM and SGLang side by side, on a real API server, scheduler and Prometheus: each is read in its own words.
 
-Both deployments get the same load. The pods' pages of metrics are those of their engines. The tests build on one
-another in the order of this file.
+A third deployment leaves the choice of its engine to the planner. All get the same load. The pods' pages of metrics are
+those of their engines. The tests build on one another in the order of this file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from tests.support.live_loop import CAPACITY, L4_POOL, TIMING, Bench, bench_of, 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
-NAMES = {"first": "vllm", "second": "sglang"}
+NAMES = {"first": "vllm", "second": "sglang", "open": "sglang"}
+"""The engine that each deployment runs."""
 SGLANG = {"name": "sglang"}
+OPEN = {"name": "auto", "prefer": ["sglang", "vllm"]}
 AUTO = {"mode": "Auto", "maxReplicas": 3, **TIMING}
 
 EASY = Stream(rate=0.3, prompt=1500, output=100, first_token_seconds=0.35, token_seconds=0.085)
@@ -30,7 +32,11 @@ HARD = Stream(rate=2.0, prompt=1500, output=100, first_token_seconds=0.35, token
 
 
 def spec_of(name: str) -> dict[str, Any]:
-    return engine_spec(name, AUTO, engine={"name": NAMES[name]})
+    return engine_spec(name, AUTO, engine=OPEN if name == "open" else {"name": NAMES[name]})
+
+
+def status_of(bench: Bench, name: str) -> dict[str, Any]:
+    return dict(bench.view.get(name)["status"])
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +68,25 @@ def test_the_requests_of_each_are_known_from_its_own_metrics(bench: Bench, name:
     bench.view.wait(lambda: learned() == EASY.output, f"the lengths of {name}")
 
 
+def test_an_open_choice_says_why_it_took_its_engine_and_a_named_one_says_nothing(bench: Bench) -> None:
+    engine = status_of(bench, "open")["engine"]
+    assert (engine["name"], engine["version"], engine["reason"]) == ("sglang", "0.5.23", "Preferred")
+    (other,) = engine["others"]
+    assert (other["name"], other["version"], other["reason"]) == ("vllm", "0.32.0", "LessPreferred")
+    assert [pool.get("engine") for name in NAMES for pool in bench.view.pools(name)] == [None, "sglang", "sglang"]
+    assert not [name for name in ("first", "second") if "engine" in status_of(bench, name)]
+
+
+def test_what_runs_stays_on_its_engine_when_the_list_changes(bench: Bench) -> None:
+    names = [pod["metadata"]["name"] for pod in bench.view.pods("open")]
+    other = OPEN | {"prefer": ["vllm", "sglang"]}
+    bench.view.patch("open", {"engine": other})
+    generation = bench.view.get("open")["metadata"]["generation"]
+    bench.view.wait(lambda: status_of(bench, "open")["observedGeneration"] == generation, "a plan for the new list")
+    stays(lambda: [pod["metadata"]["name"] for pod in bench.view.pods("open")] == names, 3.0, "open moved")
+    assert status_of(bench, "open")["engine"]["name"] == "sglang"
+
+
 def test_each_grows_with_its_load_and_the_other_stays_as_it_is(bench: Bench) -> None:
     bench.stream("second", HARD)
     bench.view.wait(lambda: sum(bench.replicas("second").values()) > 1, "another replica of second", 120.0)
@@ -77,6 +102,9 @@ def test_a_flag_of_the_other_engine_or_an_abbreviation_is_refused_and_nobody_els
     for flag in ("--mem-fraction-static=0.5", "--mem=0.5"):
         with pytest.raises(ApiError, match="extraArgs"):
             bench.view.apply("third", **engine_spec("third", AUTO, engine=SGLANG | {"extraArgs": [flag]}))
+    for field in ({"version": "0.32.0"}, {"image": "registry.example/engine:1"}):
+        with pytest.raises(ApiError, match="is about one engine"):
+            bench.view.apply("third", **engine_spec("third", AUTO, engine=OPEN | field))
     with pytest.raises(ApiError, match="lora is not for SGLang"):
         bench.view.apply("third", **engine_spec("third", AUTO, engine=SGLANG | {"lora": {"maxRank": 16}}))
     stays(lambda: bench.replicas("first") == before, 3.0, "first changed")

@@ -280,7 +280,11 @@ def test_tiers_of_the_users_own_take_host_memory_and_are_never_sure(
     """The neighbour without such arguments fits for sure, and is given no memory for them."""
     where = fleet(node("h", H100, 1))
     tiers, plain = (
-        judge(to_request(deployment(**spec), model(LLAMA_8B)), candidate_on(gpu(H100), Split(1), where), where)
+        judge(
+            to_request(deployment(**spec), model(LLAMA_8B)),
+            candidate_on(gpu(H100), Split(1), where, restricted=False),
+            where,
+        )
         for spec in ({"engine": {"extraArgs": ["--kv-transfer-config", config]}, **more}, {})
     )
     assert isinstance(tiers, Option)

@@ -146,6 +146,7 @@ def test_speculation_is_a_chain_of_guesses_and_the_token_before_them(
         ({"engine": OWN | {"cpuOffload": "8Gi"}}, "spec.engine.cpuOffload", "remove it"),
         ({"engine": OWN | {"version": "0.32.0"}}, "spec.engine.version", "write 0.5.14 to 0.5.23"),
         ({"engine": OWN, "kvCache": {"precision": "fp16"}}, "spec.kvCache.precision", "write auto"),
+        ({"engine": OWN, "contextLength": 131_073}, "spec.contextLength", "write at most 131072"),
     ],
 )
 def test_what_the_model_does_not_go_with_is_refused_too(spec: dict[str, Any], field: str, fix: str) -> None:
@@ -153,6 +154,32 @@ def test_what_the_model_does_not_go_with_is_refused_too(spec: dict[str, Any], fi
         to_request(deployment(**spec), model(LLAMA_8B))
     assert refused.value.field == field
     assert to_request(deployment(engine=OWN), model(LLAMA_8B)).engine.name == "sglang"
+
+
+def test_a_class_that_only_the_other_engine_has_is_refused_by_name_unless_the_image_is_the_users() -> None:
+    falcon = model("tiiuae/falcon-40b")
+    with pytest.raises(InvalidInput, match="has no FalconForCausalLM of its own") as refused:
+        to_request(deployment(engine=OWN, contextLength=2048), falcon)
+    assert refused.value.field == "spec.engine.version"
+    own = OWN | {"image": "registry.example/sglang:mine", "version": "0.5.23"}
+    assert to_request(deployment(engine=own, contextLength=2048), falcon).model.architecture == "FalconForCausalLM"
+    assert to_request(deployment(engine={"name": "vllm"}, contextLength=2048), falcon).engine.name == "vllm"
+
+
+@pytest.mark.parametrize(
+    "permission",
+    [
+        {"podTemplate": {"env": [{"name": "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", "value": "1"}]}},
+        {"engine": OWN | {"extraArgs": ["--json-model-override-args={}"]}},
+    ],
+    ids=["variable", "flag"],
+)
+def test_a_longer_context_is_taken_where_the_user_permits_it_or_changes_the_positions(
+    permission: dict[str, Any],
+) -> None:
+    spec: dict[str, Any] = {"engine": OWN, "contextLength": 131_073} | permission
+    wanted = deployment(**spec)
+    assert to_request(wanted, model(LLAMA_8B)).shape.context_tokens == 131_073
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.public_words import (
     ConditionReason,
     ConditionType,
+    EngineReason,
     EventReason,
     LiveTrouble,
     NodeReason,
@@ -47,6 +48,7 @@ KINDS = (
     RoutingTrouble,
     ProposalReason,
     DoubtKind,
+    EngineReason,
 )
 DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Retune, Wait)}
 KUBERNETES = {"True", "False", "Unknown", "Normal", "Warning", "ReplicaFailure", "ReplicaSet", "Pod"}

@@ -237,9 +237,10 @@ VALUES: Mapping[str, Drawn] = {
         "has_narrow_cache": flags,
         "host_cache_bytes": st.integers(0, MOST_HOST_CACHE_BYTES),
         "drain_seconds": optional(drains),
+        "engine": texts,
     },
     "REHOMING": {**place, "at": times, "reason": texts, "node": texts},
-    "TOO_SMALL": {**place, "kv_tokens": counts},
+    "TOO_SMALL": {**place, "kv_tokens": counts, "engine": texts},
     "SETTINGS": {
         **dict.fromkeys(("max_model_len", "max_num_seqs", "max_num_batched_tokens"), whole),
         "gpu_memory_utilization_percent": whole,

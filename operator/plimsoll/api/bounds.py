@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
+from plimsoll.domain.engines.engine_choice import ANY_ENGINE, DEFAULT_ENGINE, EngineVersion
 
 if TYPE_CHECKING:
     from plimsoll.engines.base import Engine
@@ -24,7 +24,10 @@ ENGINE_VERSION = r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$"
 DEFAULT_ENGINE_VERSION = "0.32.0"
 """The release of the default engine."""
 _ENGINE_AND_RELEASE = f"{DEFAULT_ENGINE}:{DEFAULT_ENGINE_VERSION}"
-ENGINE_HELP = f"Release of the engine, e.g. {DEFAULT_ENGINE_VERSION}, or the engine too: {_ENGINE_AND_RELEASE}."
+ENGINE_HELP = (
+    f"Release of the engine, e.g. {DEFAULT_ENGINE_VERSION}, or the engine too: {_ENGINE_AND_RELEASE}; {ANY_ENGINE} "
+    "compares the engines."
+)
 """How people name an engine and its release, in the command line and in the calculator."""
 DEFAULT_UTILIZATION_PERCENT = 92
 UTILIZATION_PERCENT = (10, 98)

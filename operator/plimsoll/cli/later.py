@@ -125,6 +125,13 @@ def spec_policy(body: Body) -> tuple[RebalancePolicy, int]:
     return found(body)
 
 
+def chosen_engine(body: Body) -> str | None:
+    """The engine that runs where the planner chose it; None if the spec names it, or nothing is placed."""
+    from plimsoll.cli.cluster.past import chosen_engine as found
+
+    return found(body)
+
+
 def place_of(body: Body) -> Place | None:
     """The GPU type and split that a status names; None if nothing is placed."""
     from plimsoll.cli.cluster.past import place_of as found

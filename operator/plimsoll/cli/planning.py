@@ -11,6 +11,7 @@ from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
 from plimsoll.adapters.garbage import collecting_later
 from plimsoll.api.conversion.claims import check_claims, claim_remarks, mounted_volumes, unusable_claim
 from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
+from plimsoll.api.conversion.engines import request_on_engines, resource_on
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.app.settings import Settings
@@ -106,6 +107,7 @@ class Planned:
             estimate=status.estimate,
             placement=status.placement,
             size=status.size,
+            engine=status.engine,
             pools=status.pools,
             rejections=status.rejections,
             remedies=status.remedies,
@@ -129,7 +131,8 @@ class Planned:
         if choice is None:
             return []
         pool = next((each for each in self.decision.pools if each.choice is choice), None)
-        options = to_workload_options(self.resource).draining(None if pool is None else pool.drain_seconds)
+        resource = self.decided.resource or self.resource
+        options = to_workload_options(resource).draining(None if pool is None else pool.drain_seconds)
         return list(engine_of(options.engine).launch(options, choice).arguments)
 
     def objects(self) -> list[dict[str, Any]]:
@@ -199,7 +202,9 @@ def plan_located(
     ask = partial(ask, defaults=settings.defaults)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = _warned_of_sharing(_without_namesakes(asked, problems), claims)
-    asked = [replace(each, request=filled_in(teach(each.request), priorities, limit_ranges)) for each in asked]
+    asked = [
+        replace(each, request=filled_in(each.request.everywhere(teach), priorities, limit_ranges)) for each in asked
+    ]
     world = World(
         0.0,
         fleet,
@@ -251,13 +256,14 @@ def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClai
     if unusable is not None:
         raise unusable
     alone = any(claim.is_for_one_node for claim in known)
-    rules = (*request.node_rules, *rules_of(known))
-    remarks = (
-        *request.remarks,
-        *remarks_of(known),
-        *claim_remarks(to_workload_options(resource), request.model, known),
-    )
-    return replace(request, node_rules=rules, mounts_alone=alone, remarks=remarks)
+
+    def mounting(each: Request) -> Request:
+        options = to_workload_options(resource_on(resource, each.engine.name))
+        said = (*each.remarks, *remarks_of(known), *claim_remarks(options, each.model, known))
+        rules = (*each.node_rules, *rules_of(known))
+        return replace(each, node_rules=rules, mounts_alone=alone, remarks=said)
+
+    return request.everywhere(mounting)
 
 
 def _warned_of_sharing(asked: Sequence[ManifestRequest], claims: KnownClaims) -> list[ManifestRequest]:
@@ -273,8 +279,12 @@ def _warned_of_sharing(asked: Sequence[ManifestRequest], claims: KnownClaims) ->
         for claim in found:
             others = [other for other in users[ObjectKey(key.namespace, claim.name)] if other != key]
             said += [_shared(claim, others)] if others else []
-        warned.append(replace(each, request=replace(each.request, remarks=(*each.request.remarks, *said))))
+        warned.append(replace(each, request=_with_remarks(each.request, said)))
     return warned
+
+
+def _with_remarks(request: Request, said: Sequence[str]) -> Request:
+    return request.everywhere(lambda each: replace(each, remarks=(*each.remarks, *said)))
 
 
 def _claims_of(each: ManifestRequest, claims: KnownClaims) -> tuple[Claim, ...]:
@@ -293,7 +303,8 @@ def _shared(claim: Claim, others: Sequence[ObjectKey]) -> str:
 def filled_in(request: Request, priorities: PriorityClasses, limit_ranges: LimitRanges) -> Request:
     """Return the request with what the API server fills in for its pods."""
     ranges = limit_ranges.get(request.key.namespace, ())
-    return replace(request, **request.filled_in(priorities.default_name, ranges))
+    usual = priorities.default_name
+    return request.everywhere(lambda each: replace(each, **each.filled_in(usual, ranges)))
 
 
 def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> Priority:
@@ -317,7 +328,11 @@ def request_of(
     """Return the request of an object. Raises :class:`PlimsollError` if it or one of its models cannot be used."""
     check_gpu_names(resource.spec, {gpu.name for gpu in load_gpu_types()})
     facts, draft = models.of(resource), models.draft_of(resource)
-    return to_request(resource, facts, draft=draft, platforms=images.of(resource), weakest=weakest, defaults=defaults)
+
+    def convert(each: InferenceDeployment) -> Request:
+        return to_request(each, facts, draft=draft, platforms=images.of(each), weakest=weakest, defaults=defaults)
+
+    return request_on_engines(resource, convert)
 
 
 def _without_namesakes(asked: Sequence[ManifestRequest], problems: list[str]) -> list[ManifestRequest]:
@@ -361,7 +376,8 @@ class _AtOnce(PassSupervisor):
 def _deployment(asked: ManifestRequest, index: int) -> Deployment:
     """Return an object that nothing runs of yet. Those that come first in the files are the oldest."""
     head, created = asked.resource.metadata, f"{index:06d}"
-    request = replace(asked.request, created=created)
+    request = asked.request.everywhere(lambda each: replace(each, created=created))
     identity = Identity(request.key, head.uid, head.generation, created, _NO_DIGESTS)
-    wanted = Asked(request.replicas, asked.resource, request.model, request, asked.priority)
+    is_open = asked.resource.spec.engine.is_open
+    wanted = Asked(request.replicas, asked.resource, request.model, request, asked.priority, chooses_engine=is_open)
     return Deployment(identity, Record(), PlacedPools(Surroundings({}, {})), wanted)

@@ -164,6 +164,8 @@ class _Pass:
                 self._plan_failed(self.ready[key].deployment, decision)
             elif self.ready[key].request.total is not None:
                 self.ready[key] = _of_size(self.ready[key], decision)
+            elif self.ready[key].request.others:
+                self.ready[key] = replace(self.ready[key], request=decision.request)
         return plan
 
     def _read_demands(self) -> None:

@@ -64,6 +64,7 @@ class Asked:
         problem: why it cannot be planned.
         teaches: whether others can rely on what its engines report.
         weights: the copy of the weights on a claim as it is now; None: none is asked for.
+        chooses_engine: whether the planner chooses the engine. While pools exist, ``resource`` names theirs.
     """
 
     replicas: int
@@ -74,6 +75,7 @@ class Asked:
     problem: DeploymentProblem | None = None
     teaches: bool = False
     weights: WeightsView | None = None
+    chooses_engine: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -60,6 +60,13 @@ class ChangedRequests:
         if known is None or known.of is not request or not _has(known.request, changes):
             known = _Changed(request, replace(request, **changes))
         return self._kept.put(key, known).request
+
+    def each(self, uid: str, request: Request, find: Callable[[Request], dict[str, Any]]) -> Request:
+        """The same with values that are found for the request of each engine that may run it."""
+        changes = find(request)
+        if request.others:
+            changes["others"] = tuple(replace(other, **find(other)) for other in request.others)
+        return self.of(uid, request, **changes)
 
 
 def _has(request: Request, values: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.kept import ChangedRequests
@@ -27,6 +28,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.observations import MeasuredSpeed, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import ObservedCapacity, Request
@@ -77,7 +79,7 @@ def measured_speeds(deployment: Deployment) -> tuple[MeasuredSpeed, ...]:
     for pool in deployment.placed.pools:
         factor = speed_factor(known.get(pool.name, 1.0))
         if factor != 1:
-            own = request.with_cache_as(narrow=pool.has_narrow_cache, host_bytes=None)
+            own = request.on(pool.engine).with_cache_as(narrow=pool.has_narrow_cache, host_bytes=None)
             found.append(MeasuredSpeed(own.engine_kind(pool.gpu_type, pool.split), factor))
     return tuple(found)
 
@@ -105,14 +107,19 @@ def ready_of(
     if request is None or deployment.spec is None:
         return None
     spec, reported = identity.digests.engine, found.reported
-    request = changed.of(
-        identity.uid,
-        request,
-        observed=observed_capacities(deployment.record, spec, placed.pools, placed.around, reported),
-        corrections=lessons(found.seen, (*common.of(deployment.key, request.model.name), *request.corrections)),
-        failed_starts=failed_starts(request, found.seen),
-        speeds=_speeds(deployment, request, common),
-    )
+    observed = observed_capacities(deployment.record, spec, placed.pools, placed.around, reported)
+
+    is_open = bool(request.others)
+
+    def taught(each: Request) -> dict[str, Any]:
+        return {
+            "observed": tuple(seen for seen in observed if not is_open or seen.engine == each.engine.name),
+            "corrections": lessons(found.seen, (*common.of(deployment.key, each.model.name), *each.corrections)),
+            "failed_starts": failed_starts(each, found.seen),
+            "speeds": _speeds(deployment, each, common),
+        }
+
+    request = changed.each(identity.uid, request, taught)
     entry = deployment.record.status.rebalancing
     is_another = entry is not None and entry.base_replicas != request.replicas
     standing = Standing.read(
@@ -202,13 +209,13 @@ def observed_capacities(
     next ones.
     """
     running = [
-        ObservedCapacity(pool.gpu_type, pool.split, reported[pool.name])
+        ObservedCapacity(pool.gpu_type, pool.split, reported[pool.name], pool.engine)
         for pool in pools
         if pool.name in reported and not is_updating(around.workloads.get(pool.name))
     ]
     known = {(seen.gpu_type, seen.split) for seen in running}
     earlier = [
-        ObservedCapacity(entry.gpu_type, split_of(entry), entry.kv_tokens)
+        ObservedCapacity(entry.gpu_type, split_of(entry), entry.kv_tokens, entry.engine or DEFAULT_ENGINE)
         for entry in record.status.too_small or ()
         if entry.spec == spec and (entry.gpu_type, split_of(entry)) not in known
     ]
@@ -279,12 +286,13 @@ def capacities(
     request: Request, pools: Sequence[Pool], reported: Mapping[str, int], fleet: Fleet, memo: Memo | None = None
 ) -> dict[str, int]:
     """Convert ``reported``, by pool, to the tokens that requests of full length get."""
-    found, engine = dict(reported), engine_of(request.engine.name)
+    found = dict(reported)
     for pool in pools:
         gpu = fleet.named(pool.gpu_type)
         if pool.name in reported and gpu is not None:
-            _, settings, figures = _predicted(request, gpu, pool, memo)
-            tokens = engine.full_length_tokens(request, gpu, pool.split, settings, figures, reported[pool.name])
+            runs, settings, figures = _predicted(request, gpu, pool, memo)
+            engine, own = engine_of(runs.engine.name), request.on(runs.engine.name)
+            tokens = engine.full_length_tokens(own, gpu, pool.split, settings, figures, reported[pool.name])
             found[pool.name] = tokens
     return found
 
@@ -301,7 +309,7 @@ def _of_pool(
     kind = by_law.engine_kind(gpu.name, pool.split)
     most = figures.budget_bytes - figures.weights_bytes * LEAST_WEIGHTS_PERCENT // 100
     if tokens is not None and serves:
-        engine = engine_of(request.engine.name)
+        engine = engine_of(by_law.engine.name)
         predicted, available = engine.cache_bytes(by_law, gpu, pool.split, settings, figures, tokens)
         if available > most:
             return None  # no engine has that much: the figure belongs to another engine or is garbled
@@ -317,8 +325,8 @@ def _predicted(
     request: Request, gpu: GpuType, pool: Pool, memo: Memo | None
 ) -> tuple[Request, EngineSettings, MemoryEstimate]:
     """The estimate by the memory law alone, for the settings that the pool's engines were given."""
-    by_law = replace(request, corrections=()) if request.corrections else request
-    by_law = as_it_runs(by_law, pool)
+    by_law = as_it_runs(request, pool)
+    by_law = replace(by_law, corrections=()) if by_law.corrections else by_law
     return by_law, *sized(by_law, gpu, pool.split, memo)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from plimsoll.api.conversion.engines import resource_on
+from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.turns import LoopTurn, Standing
 from plimsoll.domain.decisions.observations import Seen
@@ -126,6 +128,14 @@ class Outcome:
     def key(self) -> ObjectKey:
         """Namespace and name of the deployment."""
         return self.deployment.identity.key
+
+    @property
+    def resource(self) -> InferenceDeployment | None:
+        """The object, with the engine that was decided on; None if it cannot be parsed."""
+        asked, decision = self.deployment.asked.resource, self.decision
+        if asked is None or decision is None:
+            return asked
+        return resource_on(asked, decision.request.engine.name)
 
     @property
     def uid(self) -> str:

@@ -80,7 +80,8 @@ def running_of(
     moving = taken_back or len(wanted) < len(placed.pools)
     if first is None or gpu is None:
         return Running(figures, moving=moving)
-    runs, engine = as_it_runs(request, first), engine_of(request.engine.name)
+    runs = as_it_runs(request, first)
+    engine = engine_of(runs.engine.name)
     failed = still_refused(request, placed.failed)
     is_refused = any(settings_refused(failed, pool.target.place) for pool in wanted)
     tokens = ready.observed.reported.get(first.name) or (0 if figures is None else figures.kv_capacity_tokens)

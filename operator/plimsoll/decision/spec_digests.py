@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from plimsoll.api.bounds import usual_release
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.engines.engine_choice import ANY_ENGINE, DEFAULT_ENGINE
 from plimsoll.engines.registry import ENGINES
 
 _NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "routing", "suspend", "gpu", "objective")
@@ -51,6 +51,9 @@ def _with_release(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     given = spec.get("engine")
     if not isinstance(given, Mapping) or given.get("version") is not None:
         return spec
+    if given.get("name") == ANY_ENGINE:  # the order in which engines are preferred changes nothing that runs
+        usual = {name: str(usual_release(each)) for name, each in ENGINES.items()}
+        return {**spec, "engine": {name: value for name, value in given.items() if name != "prefer"} | {"usual": usual}}
     engine = ENGINES.get(str(given.get("name") or DEFAULT_ENGINE))
     if engine is None:
         return spec

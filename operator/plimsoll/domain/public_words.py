@@ -270,3 +270,24 @@ class SuggestionKind(StrEnum):
     NARROW_KV_CACHE = "NarrowKvCache"
     EXPECTED_LENGTHS = "ExpectedLengths"
     OTHER_CHECKPOINT = "OtherCheckpoint"
+
+
+class EngineReason(StrEnum):
+    """Why the planner took an engine, or did not take another one."""
+
+    ONLY_ENGINE = "OnlyEngine"
+    PREFERRED = "Preferred"
+    MORE_CACHE = "MoreCache"
+    MORE_ROOM = "MoreRoom"
+    SURER_FIT = "SurerFit"
+    LOWER_COST = "LowerCost"
+    FIRST_IN_ORDER = "FirstInOrder"
+    ENGINE_KEPT = "EngineKept"
+    NO_PLACE = "NoPlace"
+    FIELD_REFUSED = "FieldRefused"
+    NOTHING_FITS = "NothingFits"
+    LESS_ROOM = "LessRoom"
+    LESS_PREFERRED = "LessPreferred"
+    LESS_SURE = "LessSure"
+    HIGHER_COST = "HigherCost"
+    LATER_IN_ORDER = "LaterInOrder"

@@ -211,6 +211,7 @@ class Engine:
             and what to write; None where it does. It sees what the user's arguments and variables say.
         host_cache: what the KV cache in host memory holds; None without one.
         default_utilization: the share of the GPU that a release uses where nobody names one. The default is 0.9.
+        knows_flags: whether :attr:`misused_argument` knows every flag of a release.
     """
 
     name: str
@@ -257,3 +258,4 @@ class Engine:
     host_cache_refusal: Callable[[ModelFacts, EngineVersion, StartOptions, Variables], str | None] = lambda *_: None
     host_cache: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate], HostCache | None] = lambda *_: None
     default_utilization: Callable[[EngineVersion], float] = lambda _: 0.9
+    knows_flags: bool = False

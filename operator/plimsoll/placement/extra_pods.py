@@ -60,6 +60,7 @@ class Waker:
             replicas=growth.replicas,
             choice=option,
             spec=spec,
+            engine=decision.request.engine.name,
         )
         return replace(decision, pools=(*decision.pools, pool), missing=decision.missing - growth.replicas, remedies=())
 

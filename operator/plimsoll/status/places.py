@@ -22,7 +22,7 @@ from plimsoll.api.v1alpha1.status import (
     TooSmallStatus,
 )
 from plimsoll.domain.decisions.outcomes import Split, Target
-from plimsoll.domain.engines.engine_choice import MOST_HOST_CACHE_BYTES, StepLimits
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, MOST_HOST_CACHE_BYTES, StepLimits
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.domain.units import to_rfc3339
@@ -219,11 +219,14 @@ POOL = Form(
     host_cache_bytes=number("host_cache_bytes", 1, MOST_HOST_CACHE_BYTES, absent=0),
     limits=LIMITS,
     drain_seconds=_DRAIN,
+    engine=unless("engine", DEFAULT_ENGINE),
 )
 
 REHOMING = Form(Rehoming, RehomingStatus, split=SPLIT, at=time("at"), node=unless("node", ""))
 
-TOO_SMALL = Form(ObservedCapacity, TooSmallStatus, beside=("spec",), split=SPLIT)
+TOO_SMALL = Form(
+    ObservedCapacity, TooSmallStatus, beside=("spec",), split=SPLIT, engine=unless("engine", DEFAULT_ENGINE)
+)
 
 
 def _span_doubt(first: tuple[str, float], last: tuple[str, float], longest: float) -> str:

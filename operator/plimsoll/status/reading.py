@@ -223,6 +223,7 @@ _DECIDED_FROM = (
     "replicas",
     "image_platforms",
     "size",
+    "engine",
     "pools",
     "too_small",
     "decisions",

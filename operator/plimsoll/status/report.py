@@ -16,6 +16,7 @@ from plimsoll.placement.demands.clocks import MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import FailedMove
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool
 from plimsoll.placement.demands.rehoming import Rehoming
+from plimsoll.placement.options.engine_offer import EngineOffer
 from plimsoll.rebalance.inbox import AnsweredProposals
 from plimsoll.rebalance.state.history import ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
@@ -126,7 +127,9 @@ class Report:
     are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is wanted and what
     starts one, if the live loop decided that. ``left_out`` names GPUs of the fleet that take no part, and
     ``coming`` names new nodes that may still be of use; empty if there is none. ``weights`` is the copy on a claim.
-    ``kept`` says why another number of replicas is wanted than the spec names, if no live loop decides it.
+    ``kept`` says why another number of replicas is wanted than the spec names, if no live loop decides it. ``engines``
+    are the engines that were compared, the one that is taken first; empty if the status keeps what it says, and None if
+    the spec names its engine.
     """
 
     name: str
@@ -167,6 +170,7 @@ class Report:
     coming: str = ""
     weights: WeightsView | None = None
     kept: str = ""
+    engines: tuple[EngineOffer, ...] | None = None
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """The KV tokens of one replica as predicted when the spec was last planned.

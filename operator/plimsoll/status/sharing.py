@@ -29,9 +29,13 @@ _WORDS = ("proposal", "proposalId", "lastChange", "rejected", "carriedOut", "hin
 
 
 def without_messages(status: Body) -> dict[str, Any]:
-    """Return a status without the messages of conditions, failed moves and additions: they may quote logs."""
+    """Return a status without the messages of conditions, failed moves and additions: they may quote logs.
+
+    What is said of engines may quote values of the spec.
+    """
     kept = _only(status, *_FIELDS)
     kept = _changed(kept, ("conditions",), lambda each: {**_only(each, *_CONDITION), "message": ""})
+    kept = _changed(kept, ("engine",), lambda part: {**_without(part, "others"), "message": ""})
     kept = _changed(kept, ("rebalancing",), _without_quotes)
     return _changed(kept, ("failedMoves",), lambda each: _without(each, "message"))
 

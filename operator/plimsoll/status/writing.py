@@ -28,6 +28,7 @@ from plimsoll.render.names import pod_selector
 from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.status.conditions import Since, conditions
 from plimsoll.status.decisions import DECISION, SIZE, ChosenSize
+from plimsoll.status.engines import chosen_fields
 from plimsoll.status.forms import Fields, Form
 from plimsoll.status.learned_words import teacher_words
 from plimsoll.status.loop import REBALANCING
@@ -141,6 +142,10 @@ def _decided(report: Report, decision: Decision) -> Fields:
         found["size"] = SIZE.fields(size)
     elif report.size_digest is None:
         found["size"] = None
+    if report.engines is None:
+        found["engine"] = None
+    elif report.engines:
+        found["engine"] = chosen_fields(report.engines, request)
     if choice is not None:
         found["estimate"] = _estimate(choice)
         found["placement"] = _placement(report, decision, choice)
@@ -170,6 +175,7 @@ def _pool(report: Report, planned: PlannedPool) -> Fields:
         has_narrow_cache=planned.has_narrow_cache,
         host_cache_bytes=planned.host_cache_bytes,
         drain_seconds=planned.drain_seconds,
+        engine=planned.engine,
     )
     return POOL.fields(
         pool,

@@ -23,6 +23,7 @@ from plimsoll.api.conversion.engine_options import (
     to_host_use,
     to_media,
 )
+from plimsoll.api.conversion.engines import on_engines, spec_on
 from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
 from plimsoll.api.conversion.speculation import check_speculation, draft_model, speculation_of
 from plimsoll.api.crd.lost_fields import lost_fields
@@ -288,7 +289,14 @@ def _whole(quantity: str | int, unit: int) -> int:
 
 
 def check_without_model(spec: InferenceDeploymentSpec) -> None:
-    """Check everything that needs no facts of the model. Raises :class:`InvalidInput`."""
+    """Check everything that needs no facts of the model. Raises :class:`InvalidInput`.
+
+    If the planner chooses the engine, one engine that takes the spec is enough.
+    """
+    on_engines(spec.engine, lambda engine: _check_without_model(spec_on(spec, engine)))
+
+
+def _check_without_model(spec: InferenceDeploymentSpec) -> None:
     engine = spec.engine.program
     for index, argument in enumerate(spec.engine.extra_args or []):
         flag = owned_flag(argument, engine.owned_flags)

@@ -43,7 +43,7 @@ from plimsoll.api.v1alpha1.options import (
 )
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.values import LONGEST_QUANTITY, DataKey, DnsLabel, DnsSubdomain, FreeForm
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
+from plimsoll.domain.engines.engine_choice import ANY_ENGINE, DEFAULT_ENGINE, EngineVersion
 from plimsoll.domain.requests.routing import RoutingMode
 from plimsoll.engines.base import Engine
 from plimsoll.engines.flags import every_spelling
@@ -398,6 +398,21 @@ def _known_engine(name: str) -> str:
     return name
 
 
+def _known_choice(name: str) -> str:
+    if name not in (*ENGINES, ANY_ENGINE):
+        raise ValueError(f"no such engine; write one of {', '.join(ENGINES)}, or {ANY_ENGINE}")
+    return name
+
+
+def _of_one_engine(field: str, fix: str) -> JsonDict:
+    """The CEL rule against a field that says something of one engine where the planner chooses it."""
+    return rule(
+        f"!has(self.name) || self.name != '{ANY_ENGINE}' || !has(self.{field})",
+        f"engine.{field} is about one engine, and engine.name {ANY_ENGINE} leaves the choice: {fix}",
+        field=f".{field}",
+    )
+
+
 class Platform(StrEnum):
     """A platform of an engine's image, as an image index names it."""
 
@@ -455,10 +470,31 @@ class EngineSpec(ApiModel):
         ),
         *(_owned_flags_rule(engine) for engine in ENGINES.values()),
         *(_lora_rule(engine) for engine in ENGINES.values()),
+        _of_one_engine("version", "name the engine as well, or remove version"),
+        _of_one_engine("image", "name the engine that the image runs, or remove image"),
+        rule(
+            f"!has(self.prefer) || (has(self.name) && self.name == '{ANY_ENGINE}')",
+            f"engine.prefer is the order of the engines for engine.name {ANY_ENGINE}: write that, or remove prefer",
+            field=".prefer",
+        ),
     )
 
-    name: Annotated[str, AfterValidator(_known_engine), Field(json_schema_extra={"enum": [*ENGINES]})] | None = (
-        optional(f"Inference engine. Default: {DEFAULT_ENGINE}.")
+    name: (
+        Annotated[str, AfterValidator(_known_choice), Field(json_schema_extra={"enum": [*ENGINES, ANY_ENGINE]})] | None
+    ) = optional(
+        f"Inference engine. {ANY_ENGINE} compares the engines like GPU types, and the status says why one was taken; "
+        f"what runs stays on its engine. Default: {DEFAULT_ENGINE}."
+    )
+    prefer: (
+        Annotated[
+            list[Annotated[str, AfterValidator(_known_engine), Field(json_schema_extra={"enum": [*ENGINES]})]],
+            Field(min_length=1, max_length=8),
+        ]
+        | None
+    ) = optional(
+        f"Engines in the order in which {ANY_ENGINE} takes them: the first one that has a place for all replicas. "
+        "Engines that are not named come last. Default: the surer fit, then the lower cost.",
+        json_schema_extra={"x-kubernetes-list-type": "set"},
     )
     image: str | None = optional(
         "Image whose entry point is the engine's server (`vllm serve`). Default: the release's.",
@@ -520,9 +556,21 @@ class EngineSpec(ApiModel):
     )
 
     @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines that may run it, the preferred ones first; one if the spec names it."""
+        if self.name != ANY_ENGINE:
+            return (self.engine_name,)
+        return tuple(dict.fromkeys((*(self.prefer or ()), *ENGINES)))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the planner chooses the engine."""
+        return self.name == ANY_ENGINE
+
+    @property
     def engine_name(self) -> str:
-        """The engine that is asked for."""
-        return self.name or DEFAULT_ENGINE
+        """The engine that is asked for. Where the planner chooses it, the first one that may run."""
+        return self.engines[0] if self.name == ANY_ENGINE else self.name or DEFAULT_ENGINE
 
     @property
     def program(self) -> Engine:

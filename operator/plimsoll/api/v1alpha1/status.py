@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from plimsoll.api.v1alpha1.base import ApiModel, Bytes64, keyed, optional, several
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Digest = Annotated[str, Field(max_length=64)]
@@ -227,6 +228,27 @@ class SizeStatus(StatusModel):
     options: list[SizeOptionStatus] | None = several(8, "Sizes that were compared.")
 
 
+class EngineOfferStatus(StatusModel):
+    """An engine that was compared and not taken."""
+
+    name: str = Field(description="Engine.")
+    version: str | None = optional("Release that was compared. Absent if the engine refuses the spec.")
+    reason: str = Field(description="Reason, as one CamelCase word for programs.")
+    message: str = Field(description="Reason with its figures, as text for people.")
+    places: list[PoolName] | None = optional("GPU types and splits that the replicas would get.", max_length=16)
+    missing: int | None = optional("Replicas that would find no place.")
+
+
+class ChosenEngineStatus(StatusModel):
+    """The engine that was chosen for ``spec.engine.name: auto``. What runs stays on its engine."""
+
+    name: str = Field(description="Engine. Where nothing is placed, the one that came nearest.")
+    version: str = Field(description="Release of the engine.")
+    reason: str = Field(description="Reason, as one CamelCase word for programs.")
+    message: str = Field(description="Reason with its figures, as text for people.")
+    others: list[EngineOfferStatus] | None = several(8, "Engines that were compared and not taken.")
+
+
 class PoolStatus(StatusModel):
     """Replicas of one kind: a GPU type and a split. Normally one pool; two while a move or a spill-over lasts."""
 
@@ -245,6 +267,7 @@ class PoolStatus(StatusModel):
         "Nodes that the pods stay off, because they could not run there.", max_length=16
     )
     resource: str = Field(description="Extended resource of the GPUs.")
+    engine: str | None = optional(f"Name of the engine that it runs; empty for {DEFAULT_ENGINE}.")
     state: Annotated[str, Field(pattern=r"^(Active|Retiring)$")] = Field(
         description="Active, or Retiring: it is removed when the active pools serve."
     )
@@ -345,6 +368,7 @@ class TooSmallStatus(StatusModel):
     expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
     data_parallel: int | None = optional(ENGINES)
     kv_tokens: Bytes64 = Field(description="KV tokens of one replica, as its engine reported.")
+    engine: str | None = optional(f"Name of the engine; empty for {DEFAULT_ENGINE}.")
     spec: str = Field(
         description="Digest of the spec's fields that affect memory. The entry holds for this digest only."
     )
@@ -357,7 +381,7 @@ class ObservationStatus(StatusModel):
     precision: str = Field(description="Weight precision.")
     kv_precision: str = Field(description="KV-cache precision.")
     gpu_type: str = Field(description="GPU type.")
-    engine: str | None = optional("Name of the engine; empty for vllm.")
+    engine: str | None = optional(f"Name of the engine; empty for {DEFAULT_ENGINE}.")
     engine_version: str = Field(description="Release of the engine.")
     tensor_parallel: int = Field(description="Tensor-parallel degree.")
     pipeline_parallel: int | None = optional("Pipeline stages, if there are several.")
@@ -706,6 +730,7 @@ class InferenceDeploymentStatus(StatusModel):
     )
     weights: WeightsStatus | None = optional("Copy of the weights on a claim, if spec.model.cache names one.")
     size: SizeStatus | None = optional("Number of replicas and requests of one replica, chosen for totalConcurrency.")
+    engine: ChosenEngineStatus | None = optional("Engine that was chosen, if spec.engine.name is auto.")
     pools: list[PoolStatus] | None = keyed(
         "name", 64, "Replicas by kind: one pool, or two while a move or a spill-over lasts."
     )

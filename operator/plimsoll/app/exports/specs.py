@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from plimsoll.api.bounds import ENGINE_VERSION, usual_release
 from plimsoll.api.v1alpha1.volumes import SOURCES
 from plimsoll.app.exports.document import Body
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
+from plimsoll.domain.engines.engine_choice import ANY_ENGINE, DEFAULT_ENGINE, EngineVersion
 from plimsoll.domain.errors import PlimsollError
+from plimsoll.engines.base import Engine
 from plimsoll.engines.registry import ENGINES
 
 LEFT_OUT = "left-out"
@@ -112,7 +113,7 @@ class _Start(NamedTuple):
 
     def without_values(self) -> _Start:
         """Leave out the value of every argument and variable that the planner does not read."""
-        if str(self.engine.get("name") or DEFAULT_ENGINE) not in ENGINES:
+        if self._program is None:
             return self._replace(
                 arguments=[LEFT_OUT for _ in self.arguments], variables=[_unset(each) for each in self.variables]
             )
@@ -125,9 +126,17 @@ class _Start(NamedTuple):
             found = other if other.effect() == wanted else found
         return found
 
+    @property
+    def _program(self) -> Engine | None:
+        """The engine whose arguments they are; None if it is not known. An open choice gives them to the usual one."""
+        name = str(self.engine.get("name") or DEFAULT_ENGINE)
+        return ENGINES.get(DEFAULT_ENGINE if name == ANY_ENGINE else name)
+
     def effect(self) -> object:
         """Everything that decisions read of a start; for one that cannot be used, the error."""
-        engine = ENGINES[str(self.engine.get("name") or DEFAULT_ENGINE)]
+        engine = self._program
+        if engine is None:
+            return None
         version = str(self.engine.get("version"))
         release = EngineVersion.of(version) if re.fullmatch(ENGINE_VERSION, version) else usual_release(engine)
         arguments = [str(each) for each in self.arguments]

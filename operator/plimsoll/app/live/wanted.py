@@ -13,6 +13,7 @@ from plimsoll.decision.results.reports import longest_startup
 from plimsoll.decision.turns import policy_of
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
+from plimsoll.placement.demands.pools import running_engine
 
 CAPACITY_WINDOW_SECONDS = 60
 """The window for objects whose live loop is off: enough to learn what the engine reports."""
@@ -58,11 +59,12 @@ def wanted_signals(deployment: Deployment) -> WantedSamples:
     if spec is None:
         return WantedSamples(pods, addresses=addresses)
     is_off = spec.rebalancing.mode is RebalancingMode.OFF
+    running = running_engine(deployment.placed.pools) if spec.engine.is_open else None
     history = max(HISTORY_SECONDS, spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
     return WantedSamples(
         pods,
         CAPACITY_WINDOW_SECONDS if is_off else history,
-        engine_of(spec.engine.engine_name).metrics,
+        engine_of(running or spec.engine.engine_name).metrics,
         addresses,
         inference_pool=deployment.inference_pool,
         router=RouterPods(deployment.placed.around.router.pickers, not pods) if deployment.is_routed else None,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from plimsoll.adapters.cluster.kinds import PRIORITY_CLASSES
 from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
@@ -16,6 +18,13 @@ from plimsoll.api.conversion.convert import (
     to_request,
     to_workload_options,
     weights_of,
+)
+from plimsoll.api.conversion.engines import (
+    check_flags,
+    engine_that_runs,
+    request_on_engines,
+    resource_on,
+    spec_on,
 )
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
@@ -49,7 +58,7 @@ from plimsoll.domain.requests.weights import WeightsView
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import LimitRanges
 from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
-from plimsoll.placement.demands.pools import PoolState
+from plimsoll.placement.demands.pools import PoolState, running_engine
 from plimsoll.placement.options.total_load import with_size
 from plimsoll.status.observations import recorded_platforms
 from plimsoll.status.reading import Record
@@ -162,6 +171,7 @@ class DeploymentReader:
             problem,
             teaches_others(body.get("spec")),
             None if found.resource is None else self._weights(found.resource, bare),
+            found.chooses_engine,
         )
 
     def _weights(self, resource: InferenceDeployment, bare: Deployment) -> WeightsView | None:
@@ -185,7 +195,19 @@ class DeploymentReader:
         """
         parse = partial(parse_inference_deployment, gpu_names=self.gpu_names)
         found.resource = resource = self.memo.resource(body, parse)
-        spec, namespace = resource.spec, bare.key.namespace
+        engine = resource.spec.engine
+        found.chooses_engine = engine.is_open
+        running = engine_that_runs(engine, running_engine(bare.placed.pools))
+        if running is not None:
+            with suppress(InvalidInput):  # the spec rules out the engine that runs: another one may take it
+                check_flags(engine, running)
+                return self._request_of(self.memo.on_engine(resource, running), bare, fleet, found)
+        return self._request_of(resource, bare, fleet, found)
+
+    def _request_of(
+        self, resource: InferenceDeployment, bare: Deployment, fleet: Fleet, found: _Found
+    ) -> Request | DeploymentProblem:
+        found.resource, spec, namespace = resource, resource.spec, bare.key.namespace
         check_without_model(spec)
         check_pod_policy(spec, self.pod_policy, namespace)
         check_gpu_names(spec, self.gpu_names)
@@ -208,24 +230,31 @@ class DeploymentReader:
         unusable = None if bare.placed.pools else unusable_claim(spec, claims)
         if unusable is not None:  # of what is placed, the scheduler says what its pods wait for
             return DeploymentProblem(ConditionReason.CLAIM_UNUSABLE, str(unusable), permanent=False)
-        platforms = self._platforms(bare, spec.engine, fleet)
-        if isinstance(platforms, DeploymentProblem):
-            return platforms
+        platforms = dict[str, ImagePlatforms]()
+        for engine in spec.engine.engines:
+            read = self._platforms(bare, spec_on(spec, engine).engine, fleet)
+            if isinstance(read, DeploymentProblem):
+                return read
+            platforms[engine] = read
         settings, weakest = self.settings, fleet.weakest
-        convert = partial(
-            to_request,
-            resource,
-            model,
-            draft=draft,
-            platforms=platforms,
-            images=settings.images,
-            weakest=weakest,
-            defaults=settings.defaults,
-        )
-        request = self.memo.converted(resource, model, draft, (platforms, weakest), convert)
+
+        def convert(each: InferenceDeployment) -> Request:
+            return to_request(
+                each,
+                model,
+                draft=draft,
+                platforms=platforms[each.spec.engine.engine_name],
+                images=settings.images,
+                weakest=weakest,
+                defaults=settings.defaults,
+            )
+
+        on_all = partial(request_on_engines, resource, convert)
+        request = self.memo.converted(resource, model, draft, (platforms, weakest), on_all)
         said = remarks_of(claims)
         if claims:
-            said = (*said, *claim_remarks(to_workload_options(resource), request.model, claims))
+            options = to_workload_options(resource_on(resource, request.engine.name))
+            said = (*said, *claim_remarks(options, request.model, claims))
         request = self._filled_in(bare, self._sized(bare, request))
         return self._restricted(bare, request, claims, said)
 
@@ -262,9 +291,8 @@ class DeploymentReader:
         if size.spec != bare.identity.digests.size:
             return request
         known = with_size(request, size.replicas, size.concurrency)
-        return self._requests.of(
-            bare.identity.uid, request, shape=known.shape, replicas=known.replicas, total=None, is_sized=True
-        )
+        sized = {"shape": known.shape, "replicas": known.replicas, "total": None, "is_sized": True}
+        return self._requests.each(bare.identity.uid, request, lambda _: dict(sized))
 
     def _restricted(
         self, bare: Deployment, request: Request, claims: Sequence[Claim], said: tuple[str, ...]
@@ -274,14 +302,16 @@ class DeploymentReader:
         rules = (*rules_of(claims), *((left_rule(left),) if left else ()))
         if not rules and not alone and not said:
             return request
-        node_rules, remarks = (*request.node_rules, *rules), (*request.remarks, *said)
-        uid = bare.identity.uid
-        return self._requests.of(uid, request, node_rules=node_rules, mounts_alone=alone, remarks=remarks)
+
+        def restricted(each: Request) -> dict[str, Any]:
+            node_rules, remarks = (*each.node_rules, *rules), (*each.remarks, *said)
+            return {"node_rules": node_rules, "mounts_alone": alone, "remarks": remarks}
+
+        return self._requests.each(bare.identity.uid, request, restricted)
 
     def _filled_in(self, bare: Deployment, request: Request) -> Request:
-        ranges = self.limit_ranges.get(request.key.namespace, ())
-        filled_in = request.filled_in(self.priorities.default_name, ranges)
-        return self._requests.of(bare.identity.uid, request, **filled_in)
+        ranges, usual = self.limit_ranges.get(request.key.namespace, ()), self.priorities.default_name
+        return self._requests.each(bare.identity.uid, request, lambda each: each.filled_in(usual, ranges))
 
     def declared_priority(self, body: Body) -> int:
         """Return the priority that an unread object names; 0 if nothing usable is there."""
@@ -312,6 +342,7 @@ class _Found:
     resource: InferenceDeployment | None = None
     model: ModelFacts | None = None
     priority: Priority = NO_PRIORITY
+    chooses_engine: bool = False
 
 
 def _check_rival(bare: Deployment) -> None:

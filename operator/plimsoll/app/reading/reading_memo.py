@@ -22,6 +22,7 @@ from plimsoll.adapters.cluster.kinds import (
     RESOURCE_SLICES,
     ObjectKind,
 )
+from plimsoll.api.conversion.engines import resource_on
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.reading.gathering import surroundings_of
 from plimsoll.app.watch.store import Body, Picture, uid_of
@@ -31,7 +32,6 @@ from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Weakest
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.node_rules import Holders
-from plimsoll.domain.engines.images import ImagePlatforms
 from plimsoll.domain.kubernetes_names import ObjectKey, queue_labels
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.requests.serving import Request
@@ -66,7 +66,7 @@ class _Converted:
     resource: InferenceDeployment
     model: ModelFacts
     draft: ModelFacts | None
-    values: tuple[ImagePlatforms, Weakest]
+    values: tuple[object, Weakest]
     request: Request
 
 
@@ -185,12 +185,20 @@ class ReadingMemo:
             known = _ReadObject(parts, parse(body))
         return self._objects.put(uid, known).resource
 
+    def on_engine(self, resource: InferenceDeployment, engine: str) -> InferenceDeployment:
+        """The parsed object as if it named this engine; the same object in each pass."""
+        key = resource.metadata.uid, engine
+        known = self._objects.get(key)
+        if known is None or known.parts[0] is not resource:
+            known = _ReadObject((resource,), resource_on(resource, engine))
+        return self._objects.put(key, known).resource
+
     def converted(
         self,
         resource: InferenceDeployment,
         model: ModelFacts,
         draft: ModelFacts | None,
-        values: tuple[ImagePlatforms, Weakest],
+        values: tuple[object, Weakest],
         convert: Callable[[], Request],
     ) -> Request:
         """The request made from the object's spec and these facts. ``values`` are small ones, compared by value."""

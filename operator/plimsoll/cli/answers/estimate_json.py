@@ -75,6 +75,7 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
             "maxNumBatchedTokens": answer.settings.limits.step_tokens,
             "gpuMemoryUtilizationPercent": answer.settings.gpu_memory_utilization_percent,
             **_static(answer.settings),
+            "name": request.engine.name,
             "version": str(request.engine.version),
         },
         "warnings": list(warnings_of(request, answer)),

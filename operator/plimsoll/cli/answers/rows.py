@@ -100,7 +100,7 @@ def rows_of(
     """
     types = {gpu.name: gpu for gpu in load_gpu_types()}
     rows = [_row(request, types, answer, owned) for answer in answers]
-    return tuple(sorted(rows, key=_key))
+    return tuple(sorted(rows, key=order_of))
 
 
 def _row(
@@ -114,7 +114,7 @@ def _row(
     return AnswerRow(gpu, answer, hourly_price(gpu, split), speed, gpu.name in owned)
 
 
-def _key(row: AnswerRow) -> tuple[int, Standing, int, int, Preference]:
+def order_of(row: AnswerRow) -> tuple[int, Standing, int, int, Preference]:
     """Return the place in the order: part of the table, standing, fit, missing bytes, and preference."""
     if isinstance(row.answer, Rejection):
         return 2, Standing.OWN, 0, 0, (NO_PRICE, 0, 0, 0, row.gpu.name)

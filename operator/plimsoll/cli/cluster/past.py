@@ -10,6 +10,7 @@ from typing import Any
 from plimsoll.adapters.prometheus.past_load import ANSWER_SECONDS, PastLoad, past_load
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.api.checks.schedules import check_times, minima_of
+from plimsoll.api.conversion.engines import engine_that_runs
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.reading.openings import scheduled_at
 from plimsoll.app.settings import Settings
@@ -17,7 +18,7 @@ from plimsoll.decision.turns import policy_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.demands.pools import Place
+from plimsoll.placement.demands.pools import Place, running_engine
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy, ScheduledMinimum
 from plimsoll.simulation.replay import Schedule
 from plimsoll.status.places import split_of
@@ -62,7 +63,7 @@ def past_of(body: Body, url: str | None, seconds: float, progress: Callable[[flo
     load = past_load(
         signals,
         ObjectKey(head["namespace"], head["name"]),
-        engine_of(spec.engine.engine_name).metrics,
+        engine_of(chosen_engine(body) or spec.engine.engine_name).metrics,
         until=time.time(),
         seconds=seconds,
         progress=progress,
@@ -75,6 +76,11 @@ def spec_policy(body: Body) -> tuple[RebalancePolicy, int]:
     """Return the bounds of a spec as they would be in Auto mode, and the replicas that it declares."""
     spec = parse_inference_deployment(body).spec
     return replace(policy_of(spec), mode=Mode.AUTO, idle_seconds=None), spec.fewest
+
+
+def chosen_engine(body: Body) -> str | None:
+    """Return the engine that runs where the planner chose it; None if the spec names it, or nothing is placed."""
+    return engine_that_runs(parse_inference_deployment(body).spec.engine, running_engine(record_of(body).pools))
 
 
 def place_of(body: Body) -> Place | None:

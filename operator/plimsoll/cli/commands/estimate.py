@@ -10,6 +10,7 @@ import click
 from plimsoll.cli.answers.api_words import api_answer
 from plimsoll.cli.answers.bars import print_answers, print_api, print_engines, print_one, print_working
 from plimsoll.cli.answers.engine_words import two_engines
+from plimsoll.cli.answers.engines import on_its_engine
 from plimsoll.cli.answers.estimate_json import document_of
 from plimsoll.cli.answers.learned import learned_answers
 from plimsoll.cli.answers.rows import AnsweredQuestion, answered
@@ -116,7 +117,7 @@ def command(
         say("note", (*question.notes, *left_out))
         click.echo(written_manifest(_source(words, filename, question), asked, question), nl=False)
         return
-    question, found = learned_answers(question, teachers)
+    question, found = learned_answers(on_its_engine(question), teachers)
     answer = _with_defaults(answered(question, found, question.gpus, question.split))
     if why and len(answer.shown) != 1:
         raise InvalidInput("--why", f"{len(answer.shown)} GPU types", "Name one GPU type with --gpu.")

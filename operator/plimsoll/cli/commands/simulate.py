@@ -16,6 +16,7 @@ import click
 from rich.console import Console
 
 from plimsoll import __version__
+from plimsoll.cli.answers.engines import on_its_engine
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.later import cluster_of, default_namespace, manifest_question, past_of
 from plimsoll.cli.listing import Listing, figure, name, prose
@@ -327,10 +328,11 @@ def _placed(asked: Simulated, workload: Workload) -> tuple[Request, Sized]:
     )
     source = named(asked.model)
     question = direct_question(source.source, options) or manifest_question(source.source, options)
-    request = question.request
+    types = meant_types((asked.gpu,)).types
+    request = on_its_engine(replace(question, gpus=types, split=split)).request
     if asked.context_length is None and request.shape.context_tokens > request.model.max_context_tokens:
         request = replace(request, shape=replace(request.shape, context_tokens=request.model.max_context_tokens))
-    found = answers(request, meant_types((asked.gpu,)).types, split)[0]
+    found = answers(request, types, split)[0]
     if isinstance(found, Rejection):
         raise InvalidInput("gpu", asked.gpu, rejection_sentence(found))
     return request, found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 
 from plimsoll import __version__
-from plimsoll.cli.later import manifest_question, place_of, schedule_of, spec_policy
+from plimsoll.cli.later import chosen_engine, manifest_question, place_of, schedule_of, spec_policy
 from plimsoll.cli.listing import Listing, figure, name
 from plimsoll.cli.questions.asked import TypedOptions
 from plimsoll.cli.questions.types import answers
@@ -141,7 +141,8 @@ def _kind_of(body: Body) -> ReplicaKind:
     if placed is None:
         raise InvalidInput("NAME", body["metadata"]["name"], "It is not placed, so nothing is known of its replicas.")
     gpu, split = placed
-    request = manifest_question("", TypedOptions(gpus=(gpu,), split=split), dict(body)).request
+    asked = TypedOptions(gpus=(gpu,), split=split, engine=chosen_engine(body))
+    request = manifest_question("", asked, dict(body)).request
     found = answers(request, (gpu,), split)[0]
     if isinstance(found, Rejection):
         raise InvalidInput("NAME", body["metadata"]["name"], rejection_sentence(found))

@@ -19,10 +19,12 @@ from plimsoll.api.v1alpha1.status import (
 )
 from plimsoll.cli.plans.tables import print_details
 from plimsoll.cli.screen import print_lines
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.failed_moves import settings_words
 from plimsoll.placement.explain import place_words
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
+from plimsoll.status.engines import title_of
 from plimsoll.status.found_words import found_words
 from plimsoll.status.places import LIMITS, split_of
 from plimsoll.status.reading import record_of, whole_status
@@ -115,7 +117,7 @@ def _decided(entry: DecisionStatus) -> str:
 def _observed(seen: ObservationStatus) -> str:
     stages = "" if seen.pipeline_parallel is None else f" x {seen.pipeline_parallel} stages"
     cut = f"{seen.tensor_parallel}{stages}{_engines(seen.data_parallel)}"
-    place = f"{seen.model} on {seen.gpu_type} x {cut}, vLLM {seen.engine_version}"
+    place = f"{seen.model} on {seen.gpu_type} x {cut}, {title_of(seen.engine or DEFAULT_ENGINE)} {seen.engine_version}"
     predicted = f"{seen.predicted_kv_bytes / GIB:.2f} GiB predicted"
     got = seen.available_kv_bytes
     outcome = "ran out of memory" if got is None else f"{got / GIB:.2f} GiB for its KV cache"

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import (
+    ChosenEngineStatus,
     EstimateStatus,
     HostStatus,
     PerformanceStatus,
@@ -98,6 +99,8 @@ def print_details(console: Console, status: InferenceDeploymentStatus, *, in_ful
         _print_placement(console, status.placement, held)
     if status.size is not None:
         print_lines(console, (size_words(status.size),))
+    if status.engine is not None:
+        print_lines(console, (f"Engine: {words}" for words in engine_words(status.engine)))
     if status.rejections:
         print_rejections(console, status.rejections, in_full=in_full)
     _print_messages(console, "What would help:", [each.message for each in status.remedies or ()])
@@ -131,6 +134,11 @@ def _at_once(placement: PlacementStatus) -> str:
     engines, each = placement.data_parallel or 1, placement.engine.max_num_seqs
     words = f"{engines * each} requests at the same time"
     return words if engines == 1 else f"{words}, {each} on each of {engines} engines"
+
+
+def engine_words(engine: ChosenEngineStatus) -> tuple[str, ...]:
+    """The chosen engine with its release and why it was taken, and why each other one was not."""
+    return (f"{engine.name} {engine.version}. {engine.message}", *(each.message for each in engine.others or ()))
 
 
 def size_words(size: SizeStatus) -> str:

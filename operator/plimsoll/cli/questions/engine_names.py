@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, usual_release
+from plimsoll.domain.engines.engine_choice import ANY_ENGINE
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.base import Engine
 from plimsoll.engines.registry import ENGINES
@@ -26,6 +27,8 @@ def named_engine(text: str | None) -> NamedEngine:
     name, colon, release = text.partition(":")
     if name in ENGINES:
         return NamedEngine(name, release or None)
+    if text == ANY_ENGINE:
+        return NamedEngine(ANY_ENGINE)
     if colon:
         raise InvalidInput(OPTION, text, f"Write a release, or an engine and its release: {_examples()}.")
     return NamedEngine(release=text)

@@ -8,7 +8,7 @@ from typing import Any
 from plimsoll.api.bounds import EXPECTED_SIZING
 from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, TypedOptions
 from plimsoll.cli.questions.engine_names import named_engine, release_of
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.engines.engine_choice import ANY_ENGINE, DEFAULT_ENGINE
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 from plimsoll.engines.registry import engine_of
@@ -37,7 +37,7 @@ def with_options(
     """Return the spec with the values that the options set. ``draft`` is the spec's entry for the model that drafts."""
     named, engines = named_engine(asked.engine), spec.get("engine") or {}
     written = engines.get("name") if isinstance(engines, dict) else None
-    is_other = named.name not in (None, written or DEFAULT_ENGINE)
+    is_other = named.name not in (None, ANY_ENGINE, written or DEFAULT_ENGINE)
     engine = {
         "name": named.name,
         "version": release_of(engine_of(str(named.name)), named) if is_other else named.release,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from plimsoll.api.conversion.convert import to_request
+from plimsoll.api.conversion.engines import request_on_engines
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
 from plimsoll.cli.questions.types import named_on_the_command_line
 from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.requests.serving import Request
+from plimsoll.engines.registry import engine_of
 
 
 def manifest_question(
@@ -40,7 +44,15 @@ def manifest_question(
     if shortens and resource.spec.context_length > model.max_context_tokens:
         spec = {**manifest["spec"], "contextLength": model.max_context_tokens}
         resource = parse_inference_deployment({**manifest, "spec": spec})
-    request = to_request(resource, model, draft=draft, refuses_code=is_own)
+    convert = partial(to_request, model=model, draft=draft, refuses_code=is_own)
+    request = request_on_engines(resource, convert)
     overrides, notes = named_on_the_command_line(request.overrides, asked.gpus, asked.split)
     idle = resource.spec.rebalancing.idle_seconds
-    return EstimateQuestion(replace(request, overrides=overrides), notes, idle_seconds=idle)
+    request = request.everywhere(lambda each: replace(each, overrides=overrides))
+    return EstimateQuestion(request, (*_left_out(request), *notes), idle_seconds=idle)
+
+
+def _left_out(request: Request) -> Iterator[str]:
+    """Yield why engines are not compared, where the planner chooses the engine."""
+    for each in request.refused_engines:
+        yield f"{engine_of(each.engine).title} does not take {each.field}: {each.value}. {each.fix}"

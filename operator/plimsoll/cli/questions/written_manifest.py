@@ -11,6 +11,7 @@ import yaml
 
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
 from plimsoll.api.conversion.convert import check_without_model, to_request
+from plimsoll.api.conversion.engines import request_on_engines
 from plimsoll.api.crd.rules import check_rules
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
@@ -41,7 +42,7 @@ def checked(body: Mapping[str, Any]) -> Mapping[str, Any]:
     check_rules(body)
     facts = None if resource.spec.model.config is not None else load_model_facts(resource.spec.model.name)
     if facts is not None and resource.spec.engine.speculation is None:
-        to_request(resource, facts)
+        request_on_engines(resource, lambda each: to_request(each, facts))
     return body
 
 

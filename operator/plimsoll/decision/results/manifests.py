@@ -50,7 +50,7 @@ def manifests_of(
         routers: the images of routers.
         scrape_annotations: whether pods ask Prometheus to scrape them.
     """
-    decision, resource = outcome.decision, outcome.deployment.asked.resource
+    decision, resource = outcome.decision, outcome.resource
     if decision is None or resource is None or resource.spec.suspend or not decision.pools:
         return ()
     platforms = decision.request.platforms
@@ -115,7 +115,8 @@ def _kept_tokens(request: Request, pool: PlannedPool) -> int:
     choice = pool.choice
     if choice is None:
         return 0
-    used, program = as_it_runs(request, pool), engine_of(request.engine.name)
+    used = as_it_runs(request, pool)
+    program = engine_of(used.engine.name)
     behind = program.host_cache(used, choice.gpu, choice.split, choice.settings, choice.estimate)
     return choice.estimate.kv_capacity_tokens + (0 if behind is None else behind.tokens)
 

@@ -18,9 +18,11 @@ from plimsoll.placement.demands.failed_moves import remembered as remembered_fai
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, active
 from plimsoll.placement.demands.rehoming import Departure
 from plimsoll.placement.demands.rehoming import remembered as remembered_places
+from plimsoll.placement.options.engine_offer import EngineOffer
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep, ReplaceReplica
 from plimsoll.status.decisions import DECISION, DecisionNote
 from plimsoll.status.decisions import remembered as remembered_decisions
+from plimsoll.status.engines import kept_offer
 from plimsoll.status.report import Report, RoutingReport
 
 
@@ -44,7 +46,7 @@ def report_of(outcome: Outcome, now: float) -> Report:
         awaits=besides.awaits,
         problem=outcome.problem,
         model=deployment.asked.model,
-        engine_version=spec.engine.release_name if spec else "",
+        engine_version=outcome.resource.spec.engine.release_name if outcome.resource else "",
         pools=pool_views(placed.around, record, observed.reported, observed.silent, now=now),
         suspended=bool(spec and spec.suspend),
         observations=observed.seen,
@@ -71,7 +73,19 @@ def report_of(outcome: Outcome, now: float) -> Report:
         coming=besides.coming.sentence,
         weights=deployment.asked.weights,
         kept=kept,
+        engines=_engines(outcome),
     )
+
+
+def _engines(outcome: Outcome) -> tuple[EngineOffer, ...] | None:
+    """Return the engines that were compared, or the one that runs if the status does not name it yet."""
+    decision, known = outcome.decision, outcome.deployment.record.status.engine
+    if not outcome.deployment.asked.chooses_engine:
+        return None
+    if decision is None or decision.engines:
+        return () if decision is None else decision.engines
+    name = decision.request.engine.name
+    return () if known is not None and known.name == name else (kept_offer(decision.request),)
 
 
 def _routing(deployment: Deployment) -> RoutingReport | None:

@@ -163,6 +163,18 @@ class EngineVersion(NamedTuple):
 DEFAULT_ENGINE = "vllm"
 """The engine of a request that names none."""
 
+ANY_ENGINE = "auto"
+"""The word of ``spec.engine.name`` that leaves the choice of the engine to the planner."""
+
+
+class EngineRefusal(NamedTuple):
+    """Why an engine cannot run a spec: the field that it refuses, its value, and what to write."""
+
+    engine: str
+    field: str
+    value: str
+    fix: str
+
 
 @dataclass(frozen=True, slots=True)
 class Speculation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -18,7 +19,13 @@ from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.decisions.observations import Correction, EngineKind, MeasuredSpeed
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.domain.engines.engine_choice import NO_LIMITS, EngineChoice, StepLimits
+from plimsoll.domain.engines.engine_choice import (
+    DEFAULT_ENGINE,
+    NO_LIMITS,
+    EngineChoice,
+    EngineRefusal,
+    StepLimits,
+)
 from plimsoll.domain.engines.images import OF_RELEASE, ImagePlatforms
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import FactsSource, ModelFacts
@@ -114,11 +121,12 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCapacity:
-    """The KV tokens that the engine of a running replica reports."""
+    """The KV tokens that the engine of a running replica reports. ``engine`` is the engine's name."""
 
     gpu_type: str
     split: Split
     kv_tokens: int
+    engine: str = DEFAULT_ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,9 @@ class Request:
     which decides the quotas that count them; empty for none. ``limit_ranges`` are those of its namespace, which the API
     server applies to new pods. ``least_on_demand`` replicas at least stay off spot nodes. ``remarks`` are warnings
     about the object itself: what its author has to look at. ``speeds`` are measured at engines of its kinds.
+    ``others`` are the same deployment on other engines, if the planner chooses the engine and has not yet, and
+    ``refused_engines`` are the engines that cannot run the spec. ``engine_rank`` is the place of the engine in the
+    user's list of preferred ones; 0 without a list.
     """
 
     key: ObjectKey
@@ -180,6 +191,25 @@ class Request:
     speeds: tuple[MeasuredSpeed, ...] = ()
     remarks: tuple[str, ...] = ()
     companions: Companions = ()
+    others: tuple[Request, ...] = ()
+    refused_engines: tuple[EngineRefusal, ...] = ()
+    engine_rank: int = 0
+
+    @property
+    def on_each_engine(self) -> tuple[Request, ...]:
+        """The request on every engine that may run it; the same object if the engine is decided."""
+        if not self.others:
+            return (self,)
+        return (replace(self, others=()), *(each.with_replicas(self.replicas) for each in self.others))
+
+    def on(self, engine: str) -> Request:
+        """Return the request on an engine; itself if the engine is decided, or that engine cannot run it."""
+        return next((each for each in self.on_each_engine if each.engine.name == engine), self)
+
+    def everywhere(self, change: Callable[[Request], Request]) -> Request:
+        """Return the request with a change that is made for the other engines, too."""
+        found = change(self)
+        return replace(found, others=tuple(map(change, self.others))) if self.others else found
 
     def host_need(self, host: HostEstimate) -> HostNeed:
         """Return what the pod of one replica requests, with all of its containers."""

@@ -5,38 +5,25 @@ from __future__ import annotations
 from plimsoll.domain.cluster.host import USUAL_HOST
 from plimsoll.domain.engines.engine_choice import NO_HOST_USE, EngineChoice, EngineVersion
 from plimsoll.domain.models.model import ModelFacts
-from plimsoll.domain.models.precision import Precision
 from plimsoll.engines.base import Engine, Feature, StartLogReader
 from plimsoll.engines.sglang.capabilities import missing_capability
 from plimsoll.engines.sglang.failures import find_failure
 from plimsoll.engines.sglang.flags import OWNED_FLAGS
 from plimsoll.engines.sglang.launch import RESERVED_ENVIRONMENT, image, launch, least_driver
-from plimsoll.engines.sglang.memory.doubts import NEWEST_READ
 from plimsoll.engines.sglang.memory.estimate import cache_bytes, estimate, full_length_tokens
 from plimsoll.engines.sglang.metrics import METRICS
+from plimsoll.engines.sglang.refusals import OLDEST, context_refusal, release_refusal
 from plimsoll.engines.sglang.settings import cache_refusal, engine_settings, may_fit, most_sequences, with_a_small_step
 from plimsoll.engines.sglang.starts.start_log import last_start, logged_settings, placed, read_lines
 
-OLDEST = EngineVersion(0, 5, 14)
-"""The oldest release whose flags were read. The law of its memory is older."""
-
 OVERLAPS_SINCE = EngineVersion(0, 4)
 """The scheduler plans a batch while the one before it runs, unless ``--disable-overlap-schedule`` is set."""
-
-
-def release_refusal(_: ModelFacts, __: Precision, release: EngineVersion) -> str | None:
-    """Return why a release is not served: no release of SGLang has such a number, or none that is known here."""
-    if release[:2] <= NEWEST_READ[:2]:
-        return None
-    return f"SGLang {release} is not known: write {OLDEST} to {NEWEST_READ}, or a later one of {_LINE}."
 
 
 def whole_model(model: ModelFacts, _: EngineChoice) -> ModelFacts:
     """Return the part of a model that the engine loads: all of it."""
     return model
 
-
-_LINE = f"{NEWEST_READ.major}.{NEWEST_READ.minor}"
 
 SGLANG = Engine(
     name="sglang",
@@ -70,6 +57,7 @@ SGLANG = Engine(
     least_driver=least_driver,
     find_failure=find_failure,
     cache_refusal=cache_refusal,
+    context_refusal=context_refusal,
     most_sequences=most_sequences,
     offload_refusal=lambda *_: "No memory law covers weights that SGLang keeps in host memory: remove it.",
     serves_in_stages=lambda _: False,

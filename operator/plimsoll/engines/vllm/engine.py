@@ -94,6 +94,7 @@ VLLM = Engine(
     code_refusal=code_refusal,
     follows_block=follows_block,
     misused_argument=misused_argument,
+    knows_flags=True,
     start_logs=StartLogReader(last_start, read_lines),
     start_commands=StartCommandReader(
         server_arguments, is_server_image, release_of_image, read_command, EXAMPLE, misfit, unconfirmed

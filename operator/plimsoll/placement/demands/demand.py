@@ -10,7 +10,8 @@ from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.quota_accounts import spot_account
 from plimsoll.domain.cluster.spot import capacity_of
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
-from plimsoll.domain.engines.engine_choice import StepLimits
+from plimsoll.domain.engines.engine_choice import EngineRefusal, StepLimits
+from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.demands.draining import drain_of
@@ -95,7 +96,9 @@ class Demand:
         remembers_moves: whether places that replicas leave in this pass are excluded as well.
         rolled_back: places that it leaves, and settings that it takes back, because they did not come up in time.
         settled: the decision, if a solver has nothing to decide.
-        sizes: the same demand in every size, if the deployment declares the load of all replicas together.
+        sizes: the same demand in every size, if the deployment declares the load of all replicas together, and on every
+            engine that may run it, if the planner chooses the engine.
+        without_law: the engines that have no memory law for the model, if the planner chooses the engine.
         missing: the number of replicas without a pool; negative if there are too many replicas.
         asks: whether a solver has anything to decide. A deployment with zero replicas also asks for a place to hold.
         awaits: whether replicas that were decided earlier have no node yet.
@@ -112,6 +115,7 @@ class Demand:
     rolled_back: tuple[RollBack, ...] = ()
     settled: Decision | None = None
     sizes: tuple[Demand, ...] = ()
+    without_law: tuple[EngineRefusal, ...] = ()
     missing: int = field(init=False, repr=False, compare=False)
     asks: bool = field(init=False, repr=False, compare=False)
     awaits: bool = field(init=False, repr=False, compare=False)
@@ -146,6 +150,24 @@ def demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     Raises:
         PlimsollError: the request cannot be judged, e.g. a model without a memory law.
     """
+    ways = tenant.request.on_each_engine
+    if len(ways) == 1:
+        return _demand_on(tenant, fleet, memo)
+    found, failed = list[Demand](), list[tuple[Request, PlimsollError]]()
+    for request in ways:
+        try:
+            found += _demand_on(replace(tenant, request=request), fleet, memo).ways
+        except PlimsollError as error:  # e.g. a model that has a law on another engine alone
+            failed.append((request, error))
+    if not found:
+        raise failed[0][1]
+    without_law = tuple(
+        EngineRefusal(request.engine.name, "spec.model", request.model.name, str(error)) for request, error in failed
+    )
+    return replace(found[0], sizes=tuple(found), without_law=without_law)
+
+
+def _demand_on(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     tenant, left = rolled_back(tenant, _Reader(tenant, fleet, memo).may_return)
     tenant, undone = settings_restored(tenant, _Reader(tenant, fleet, memo).fits)
     request = tenant.request

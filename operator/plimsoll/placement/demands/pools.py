@@ -10,13 +10,14 @@ from typing import TypeVar
 from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Remedy, Split, Suggestion, Target
-from plimsoll.domain.engines.engine_choice import NO_LIMITS, StepLimits
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, NO_LIMITS, StepLimits
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.clocks import EarlierSettings
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove, RollBack
 from plimsoll.placement.demands.rehoming import Departure, Rehoming
+from plimsoll.placement.options.engine_offer import EngineOffer
 from plimsoll.placement.options.total_load import Size
 
 Place = tuple[str, Split]
@@ -103,7 +104,7 @@ class Pool(_AnyPool):
     before the live loop gave them those that they get now; None if no such change is under way. ``overdue`` means
     that the new settings should serve by now. ``claim`` is what a stranded or failing pod requests other than GPUs:
     quotas count it. None if such replicas have no pod. ``gated`` replicas wait behind a scheduling gate, as a queue
-    sets it.
+    sets it. ``engine`` is the name of the engine that it runs.
     """
 
     bound: int = 0
@@ -130,6 +131,7 @@ class Pool(_AnyPool):
     overdue: bool = False
     claim: HostNeed | None = None
     gated: int = 0
+    engine: str = DEFAULT_ENGINE
 
     @property
     def leaving(self) -> int:
@@ -151,7 +153,7 @@ class PlannedPool(_AnyPool):
     engines had before, and ``spec`` is the digest of the spec that they were chosen for. ``narrow_before`` is whether
     they had an fp8 KV cache by the planner's choice, and ``host_cache_before`` their KV cache in host memory in bytes.
     ``drain_seconds`` is how long running requests may finish when a
-    pod of it ends; None: the engine's usual time.
+    pod of it ends; None: the engine's usual time. ``engine`` is the name of the engine that it runs from now on.
     """
 
     choice: Option | None
@@ -161,6 +163,7 @@ class PlannedPool(_AnyPool):
     narrow_before: bool = False
     host_cache_before: int = 0
     drain_seconds: int | None = None
+    engine: str = DEFAULT_ENGINE
 
     @property
     def limits(self) -> StepLimits:
@@ -248,7 +251,8 @@ class Decision:
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
     memory law. ``appraisal`` is how good all placements of the pass are together; None if this deployment got none,
     or if the solver does not say. It is not compared: it changes with every other deployment. ``suggestions`` would
-    make a placement of this pass cheaper. ``sizes`` are those that this pass compared for the deployment.
+    make a placement of this pass cheaper. ``sizes`` are those that this pass compared for the deployment, and
+    ``engines`` the engines, the one that was taken first.
     """
 
     request: Request
@@ -269,6 +273,7 @@ class Decision:
     appraisal: Appraisal | None = field(default=None, compare=False)
     suggestions: tuple[Suggestion, ...] = ()
     sizes: tuple[Size, ...] = ()
+    engines: tuple[EngineOffer, ...] = ()
 
     @property
     def waits_for_place(self) -> bool:
@@ -295,6 +300,7 @@ def as_it_is(pool: Pool) -> PlannedPool:
         narrow_before=pool.has_narrow_cache,
         host_cache_before=pool.host_cache_bytes,
         drain_seconds=pool.drain_seconds,
+        engine=pool.engine,
     )
 
 
@@ -307,13 +313,24 @@ def as_chosen(pool: Pool, choice: Option, tenant: Tenant, drain_seconds: int | N
         choice=choice,
         spec=tenant.spec,
         drain_seconds=drain_seconds,
+        engine=tenant.request.engine.name,
     )
 
 
 def as_it_runs(request: Request, pool: Pool | PlannedPool) -> Request:
-    """Return the request with the cache and the limits that the pool's engines last got."""
-    request = request.with_cache_as(narrow=pool.has_narrow_cache, host_bytes=pool.host_cache_bytes)
+    """Return the request on the pool's engine, with the cache and the limits that its engines last got."""
+    request = request.on(pool.engine).with_cache_as(narrow=pool.has_narrow_cache, host_bytes=pool.host_cache_bytes)
     return request.limited(pool.limits.of_replica(pool.split.data_parallel))
+
+
+def running_engine(pools: Iterable[Pool]) -> str | None:
+    """Return the engine of a deployment's pools; None if it has none, or if memory ran out before any of them served.
+
+    Then nothing is lost if another engine takes over.
+    """
+    pools = tuple(pools)
+    wanted = active(pools) or pools
+    return None if all(pool.too_large for pool in wanted) else wanted[0].engine
 
 
 def count(pools: Iterable[_AnyPool]) -> int:

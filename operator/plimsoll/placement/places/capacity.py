@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.engines.engine_choice import ANY_ENGINE
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.public_words import NODE_LACKS, Reason
 from plimsoll.domain.requests.serving import Request
@@ -86,6 +87,9 @@ def capacity(
     if request.total is not None:
         fix = "Name spec.concurrency, the requests of one replica: the planner has not chosen a size yet."
         raise InvalidInput("spec.totalConcurrency", request.total.requests, fix)
+    if request.others:
+        names = " or ".join(each.engine.name for each in request.on_each_engine)
+        raise InvalidInput("spec.engine.name", ANY_ENGINE, f"Replicas are counted for one engine: write {names}.")
     many = replace(request, replicas=_MANY)
     verdicts = options(request, fleet, memo).verdicts
     fitting = [each for each in verdicts if isinstance(each, Option)]

@@ -329,13 +329,13 @@ def _speeds(choice: Option, best: Option) -> Numbers:
     if found is None or of_best is None:
         return ()
     numbers = [("tpot", to_milliseconds(found.tpot_seconds)), ("best_tpot", to_milliseconds(of_best.tpot_seconds))]
-    priced = [("million", _per_million(choice)), ("best_million", _per_million(best))]
+    priced = [("million", per_million(choice)), ("best_million", per_million(best))]
     known = [(name, text) for name, text in priced if text] if all(text for _, text in priced) else []
     only = [("measured", "this" if found.validated else "best")] if found.validated != of_best.validated else []
     return (*numbers, *known, *only)
 
 
-def _per_million(choice: Option) -> str:
+def per_million(choice: Option) -> str:
     """Return US dollars for a million generated tokens; empty if the price is not known."""
     found, price = choice.performance, choice.hourly_price
     if found is None or price is None or found.output_tokens_per_second <= 0:

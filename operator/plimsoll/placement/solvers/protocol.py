@@ -10,6 +10,7 @@ from plimsoll.domain.decisions.outcomes import Placed, Rejection
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.demand import Demand, Move
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.options.engine_offer import EngineOffer
 from plimsoll.placement.options.total_load import Size
 
 
@@ -48,6 +49,7 @@ class Award:
         refused_at: the free resources when a search found nothing; None if every search found something.
         failure: an error of the solver itself for this demand.
         sizes: what each size would get, if the deployment declares the load of all replicas together.
+        engines: what each engine would get, the one that is taken first, if the planner chooses the engine.
         appraisal: how good all awards of the pass are together; None if the solver does not know it.
             It is about others as well, so awards that differ in it alone are equal.
     """
@@ -65,6 +67,7 @@ class Award:
     failure: Exception | None = None
     appraisal: Appraisal | None = field(default=None, compare=False)
     sizes: tuple[Size, ...] = ()
+    engines: tuple[EngineOffer, ...] = ()
 
     @property
     def gives(self) -> bool:

@@ -1,8 +1,8 @@
-"""The choice of a size, if deployments declare the load of all replicas together.
+"""The choice of a size, if deployments declare the load of all replicas together, and of an engine, if it is open.
 
-1. The solver decides for all deployments and chooses their sizes
-(:attr:`~plimsoll.placement.demands.demand.Demand.ways`). A
-   deployment that keeps or replaces pools takes its best size alone before that, in the order of decisions.
+1. A deployment whose engine is open takes the one that would be best if it were alone. The solver decides for all
+   deployments and chooses their sizes (:attr:`~plimsoll.placement.demands.demand.Demand.ways`). A deployment that
+   keeps or replaces pools takes its best size alone before that, in the order of decisions.
 2. Each of these deployments chooses once more, from its own share and what nobody else has: a solver that does not
    choose sizes gives it the cheapest one, and nodes may be packed worse than a programme knows. This also finds what
    every other size would cost now.
@@ -27,9 +27,11 @@ from plimsoll.placement.demands.pools import count
 from plimsoll.placement.demands.rehoming import still_open
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.ledger import Ledger, Taken, taken_between
+from plimsoll.placement.options.engine_offer import EngineOffer
 from plimsoll.placement.options.total_load import Size
 from plimsoll.placement.options.verdicts import UNPRICED, price_of, rank
 from plimsoll.placement.places.place import room_of
+from plimsoll.placement.solvers.engine_offers import RankedAward, offers_of
 from plimsoll.placement.solvers.formulation import MIXING
 from plimsoll.placement.solvers.problem import open_options
 from plimsoll.placement.solvers.protocol import Award, Solver, Stock
@@ -70,9 +72,25 @@ def solve_with_sizes(solver: Solver, demands: Sequence[Demand], stock: Stock) ->
     if not any(demand.sizes for demand in demands):
         return solver(demands, stock)
     running = {index: each for index, each in enumerate(demands) if any(way.kept or way.outdated for way in each.sizes)}
-    alone = chosen_alone(running, stock, stock.ledger)
+    open_ones = {index: _on_best_engine(each, stock) for index, each in enumerate(demands) if _is_open(each)}
+    alone = open_ones | chosen_alone(running, stock, stock.ledger)
     awards = solver([alone.get(index, each) for index, each in enumerate(demands)], stock)
     return iter(_chosen_again(demands, list(awards), stock))
+
+
+def _is_open(demand: Demand) -> bool:
+    """Whether the ways of a demand are those of several engines."""
+    return len({way.request.engine.name for way in demand.sizes}) > 1
+
+
+def _on_best_engine(demand: Demand, stock: Stock) -> Demand:
+    """Return the demand with the ways of the engine that would be best if it were alone.
+
+    So a programme for several demands decides as if that engine were named, whatever it knows of the order of engines.
+    """
+    best, *_ = ranked(demand, (_tried(way, stock, stock.ledger) for way in demand.sizes), stock)
+    ways = tuple(way for way in demand.sizes if way.request.engine.name == best.engine)
+    return replace(ways[0], sizes=ways) if len(ways) > 1 else ways[0]
 
 
 def chosen_alone(demands: Mapping[int, Demand], stock: Stock, ledger: Ledger) -> dict[int, Demand]:
@@ -88,8 +106,23 @@ def best_turn(demand: Demand, stock: Stock, ledger: Ledger) -> Award:
     """Return the award in the best size on what is free in a ledger. An error is in the award."""
     if not demand.sizes:
         return _turn(demand, stock, ledger)
-    best = min((_tried(way, stock, ledger) for way in demand.sizes), key=lambda award: score_of(award, stock))
-    return _carried_out(best, stock)
+    best, *_ = ranked(demand, [_tried(way, stock, ledger) for way in demand.sizes], stock)
+    return _carried_out(best.award, stock)
+
+
+def ranked(demand: Demand, awards: Iterable[Award], stock: Stock) -> list[RankedAward]:
+    """Return the best award of each engine, the best engine first. Of equal ones, the first in the order of the ways.
+
+    Of equal awards on one engine, the first one is the best.
+    """
+    best: dict[str, tuple[Score, Award]] = {}
+    for award in awards:
+        engine, score = award.demand.request.engine.name, score_of(award, stock)
+        if engine not in best or score < best[engine][0]:
+            best[engine] = score, award
+    order = list(dict.fromkeys(way.request.engine.name for way in demand.ways))
+    found = [RankedAward(*best[engine][::-1]) for engine in order if engine in best]
+    return sorted(found, key=lambda each: each.score)
 
 
 def score_of(award: Award, stock: Stock) -> Score:
@@ -139,11 +172,17 @@ def _chosen_again(demands: Sequence[Demand], awards: list[Award], stock: Stock) 
             share = taken_between(lefts[index], award.left)
             own = free if share is None else share.given_back_to(free)
             tried = [_tried(size, stock, own) for size in demand.sizes]
-            best = min((award, *tried), key=lambda each: score_of(each, stock))
+            found = ranked(demand, (award, *tried), stock)
+            best = found[0].award
             if best is not award:
                 best = _carried_out(best, stock)
                 changed[index], free = taken_between(own, best.left), best.left
-            awards[index] = replace(best, sizes=tuple(_sizes(best, tried)), appraisal=award.appraisal)
+            awards[index] = replace(
+                best,
+                sizes=tuple(_sizes(best, tried)),
+                engines=_offers(demand, best, found),
+                appraisal=award.appraisal,
+            )
     return _in_turn(awards, lefts, changed) if changed else awards
 
 
@@ -156,10 +195,20 @@ def _in_turn(awards: Sequence[Award], lefts: Sequence[Ledger], changed: Mapping[
         yield replace(award, left=left)
 
 
+def _offers(demand: Demand, best: Award, found: Sequence[RankedAward]) -> tuple[EngineOffer, ...]:
+    """Return what each engine would get, ``best`` on the first; empty if the engine is not chosen here."""
+    refused = (*best.demand.request.refused_engines, *demand.without_law)
+    is_chosen = len(found) > 1 or refused
+    return offers_of([replace(found[0], award=best), *found[1:]], refused) if is_chosen else ()
+
+
 def _sizes(best: Award, tried: Sequence[Award]) -> Iterator[Size]:
     """Yield what each size would get on what the others leave, and for the chosen size what it got."""
-    chosen = best.demand.request.replicas
-    return (_size(best if each.demand.request.replicas == chosen else each) for each in tried)
+    chosen = best.demand.request
+    for each in tried:
+        request = each.demand.request
+        if chosen.is_sized and request.engine.name == chosen.engine.name:
+            yield _size(best if request.replicas == chosen.replicas else each)
 
 
 def _serving(award: Award) -> Iterator[tuple[Option | None, int]]:

@@ -83,7 +83,7 @@ def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo, layout: Layout) 
     The demand of a deployment whose pods find no node, or none where they can run, depends also on the GPUs that are
     free, and that of one whose cache in host memory has no size yet on the memory, so they are read anew.
     """
-    if tenant.request.engine.host.takes_spare:
+    if any(each.engine.host.takes_spare for each in (tenant.request, *tenant.request.others)):
         return read_demand(tenant, fleet, memo)
     for pool in tenant.pools:
         if pool.leaving or pool.bad_nodes:

@@ -40,6 +40,7 @@ from plimsoll.placement.places.warnings import (
     slow_warnings,
     warnings_for,
 )
+from plimsoll.placement.solvers.engine_offers import only_offer
 from plimsoll.placement.solvers.protocol import Award
 
 
@@ -87,6 +88,7 @@ class _Transition:
             rehomings_spent=self.award.moves_spent,
             stranded_by=self.award.stranded_by,
             sizes=self.award.sizes,
+            engines=self.award.engines or only_offer(self.award),
         )
 
     def _left_nodes(self) -> Iterator[Departure]:
@@ -132,6 +134,7 @@ class _Transition:
             choice=choice,
             spec=self.tenant.spec,
             drain_seconds=drain_of(earlier, choice, self.tenant),
+            engine=self.request.engine.name,
         )
         return [*pools, opened]
 

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.adapters.hub.models import did_you_mean_model
 from plimsoll.cli.answers.advice import advice_sentence
+from plimsoll.cli.answers.engines import on_its_engine
 from plimsoll.cli.answers.rows import AnsweredQuestion, answered
 from plimsoll.cli.answers.sentences import headline
 from plimsoll.cli.later import known_question
@@ -107,8 +108,9 @@ def calculator_of(query: Query, owned: frozenset[str] = frozenset()) -> Calculat
 def answer_of(form: CalculatorForm, owned: frozenset[str] = frozenset()) -> AnsweredQuestion:
     """Return the answers to a form, as the command computes them. Raises :class:`PlimsollError`."""
     asked = form.asked
-    question = replace(with_api(question_of(form), asked), owned=owned, gpus=asked.gpus)
+    question = replace(with_api(question_of(form), asked), owned=owned, gpus=asked.gpus, split=asked.split)
     question = with_other_engine(question, asked, lambda other: question_of(replace(form, asked=other)))
+    question = on_its_engine(question)
     return answered(question, answers(question.request, asked.gpus, asked.split), asked.gpus, asked.split)
 
 

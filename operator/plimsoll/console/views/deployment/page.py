@@ -29,10 +29,10 @@ from plimsoll.domain.decisions.outcomes import Fit
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import counted
-from plimsoll.engines.registry import ENGINES
 from plimsoll.placement.demands.pools import pool_name
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.render.names import DEPLOYMENT_LABEL
+from plimsoll.status.engines import title_of
 from plimsoll.status.found_words import found_words
 from plimsoll.status.host_words import host_cache_words, host_layers_words
 from plimsoll.status.places import split_of
@@ -132,10 +132,14 @@ def _facts(status: InferenceDeploymentStatus, row: DeploymentRow, body: Body) ->
         yield Fact("Room for KV", _holds(status, row))
     yield Fact("Load", _load(body))
     if status.placement is not None:
-        yield Fact("Engine", f"{_engine_title(body)} {_engine(status.placement.engine)}")
+        yield Fact("Engine", f"{_engine_title(status, body)} {_engine(status.placement.engine)}")
         source = f"{f', from {row.price_source}' if row.price_source else ''}{billing_words(row.billing)}"
         yield Fact(
             "Price", f"{dollars(row.hourly_price)}/h for all replicas{source}" if row.hourly_price else "unknown"
+        )
+    if status.engine is not None:
+        yield Fact(
+            "Chosen engine", " ".join((status.engine.message, *(each.message for each in status.engine.others or ())))
         )
     yield from _speed(status)
     yield from _host_memory(status)
@@ -166,11 +170,13 @@ def _number(value: Any) -> str:
     return count(value) if isinstance(value, int) else str(value if value is not None else "unknown")
 
 
-def _engine_title(body: Body) -> str:
+def _engine_title(status: InferenceDeploymentStatus, body: Body) -> str:
     """Return the engine's name for people; for one that this release does not know, its name in the spec."""
+    if status.engine is not None:
+        return title_of(status.engine.name)
     asked = (body.get("spec") or {}).get("engine")
     name = str((asked.get("name") if isinstance(asked, Mapping) else None) or DEFAULT_ENGINE)
-    return ENGINES[name].title if name in ENGINES else name
+    return title_of(name)
 
 
 def _engine(engine: EngineSettingsStatus) -> str:
