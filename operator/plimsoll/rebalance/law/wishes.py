@@ -110,17 +110,23 @@ class DeploymentLoad:
 
 def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
     """Return the replicas for a load. ``replica`` None: its speed is not known, and cache and queue decide."""
-    needs, rate, lengths = _without_model(load), load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
+    rate, lengths = load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
     enough = load.share * _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
     capacity, part = None, 1.0
-    if replica is not None and lengths is not None:
+    if replica is None or lengths is None:
+        needs = _without_model(load, load.traffic.served / load.replicas)
+    else:
+        most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths).per_second
+        needs = _without_model(load, most)
         capacity = _within(load.most_work, capacity_of(replica, lengths), lengths)
         stakes = stakes_of(replica, capacity, load.startup_seconds).staying(load.stay_seconds)
         counted = load.traffic.arrivals
         error = counted.error_within(counted.seconds) / max(rate, 1 / counted.seconds)
         part = stakes.use(rate, error)
         needs[Need.ARRIVALS] = _whole(rate / (part * capacity.per_second) + load.lost)
-        needs[Need.BACKLOG] = _for_backlog(load, replica, lengths, stakes)
+        needs[Need.BACKLOG] = _for_backlog(load, most, stakes)
+        if _backlog(load) > 0:
+            needs[Need.KV_CACHE] = 0  # the backlog fills it, and its need is known
         enough = max(enough, rate / (stakes.spare_use(rate, error) * capacity.per_second))
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
@@ -184,11 +190,12 @@ def is_storm(traffic: Traffic) -> bool:
     return traffic.preempted_share is not None and traffic.preempted_share >= STORM_SHARE
 
 
-def _without_model(load: DeploymentLoad) -> dict[Need, int]:
+def _without_model(load: DeploymentLoad, most: float) -> dict[Need, int]:
+    needs_more = load.is_settled and is_saturated(load) and not _is_served_soon(load, most)
     return {
         Need.KV_CACHE: math.ceil(load.share * _kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens) + load.lost),
         Need.PREEMPTIONS: load.replicas + 1 + load.apart if load.is_settled and is_storm(load.traffic) else 0,
-        Need.QUEUE: math.ceil(GROWTH * load.replicas) + load.apart if is_saturated(load) else 0,
+        Need.QUEUE: math.ceil(GROWTH * load.replicas) + load.apart if needs_more else 0,
     }
 
 
@@ -199,20 +206,32 @@ def _kv_in_use(load: DeploymentLoad) -> float:
     return traffic.used_tokens + (0.0 if traffic.lengths is None else waiting * traffic.lengths.in_cache)
 
 
-def _for_backlog(load: DeploymentLoad, replica: ReplicaModel, lengths: Lengths, stakes: Stakes) -> int:
-    """Return the replicas that are worth their price for the arrivals and the backlog; 0 if none is left.
+def _backlog(load: DeploymentLoad) -> float:
+    """Return the requests that wait beyond the usual."""
+    return load.traffic.waiting - NORMAL_QUEUE * load.replicas
 
-    What is ordered now serves after a start-up. Until then, the replicas that serve and those that start already have
-    served some of the backlog, and clients have left that lost patience.
+
+def _left(load: DeploymentLoad, most: float) -> float:
+    """Return the requests of the backlog that are left when what is ordered now serves: after a start-up.
+
+    Until then, the replicas that serve and those that start already have served some of it, ``most`` a second each,
+    and clients have left that lost patience.
     """
-    backlog = load.traffic.waiting - NORMAL_QUEUE * load.replicas
-    if backlog <= 0:
-        return 0
-    most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths).per_second
     rate, startup, serving = load.traffic.arrivals.per_second, load.startup_seconds, load.replicas + load.apart
     served = most * ((serving - load.lost) * startup + sum(max(0.0, startup - seconds) for seconds in load.starting))
-    left = min(backlog + rate * startup - served, rate * PATIENCE_SECONDS)
-    return math.ceil(stakes.behind(left, rate, most) + load.lost) if left > 0 else 0
+    return min(_backlog(load) + rate * startup - served, rate * PATIENCE_SECONDS)
+
+
+def _is_served_soon(load: DeploymentLoad, most: float) -> bool:
+    """Whether a queue gets shorter, and nothing of it is left when another replica would serve."""
+    all_serve = load.traffic.served / load.replicas * (load.replicas + load.apart - load.lost)
+    return all_serve > load.traffic.arrivals.per_second and _left(load, most) <= 0
+
+
+def _for_backlog(load: DeploymentLoad, most: float, stakes: Stakes) -> int:
+    """Return the replicas that are worth their price for the arrivals and the backlog; 0 if none is left."""
+    left = _left(load, most) if _backlog(load) > 0 else 0.0
+    return math.ceil(stakes.behind(left, load.traffic.arrivals.per_second, most) + load.lost) if left > 0 else 0
 
 
 def _whole(replicas: float) -> int:
