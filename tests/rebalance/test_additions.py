@@ -267,10 +267,10 @@ def test_an_addition_helps_if_its_figure_falls_more_is_served_or_more_come_and_n
 
 @settings(max_examples=examples(8), deadline=None, phases=(Phase.explicit, Phase.generate))
 @example(fates=[SILENT, SERVES, FAILS, FAILS, SERVES])
-@given(fates=st.lists(st.sampled_from([SERVES, SILENT, FAILS, Fate(250.0)]), min_size=1, max_size=4))
+@given(fates=st.lists(st.sampled_from([SERVES, SILENT, FAILS, Fate(250.0)]), min_size=1, max_size=3))
 def test_whatever_becomes_of_additions_what_serves_stays_and_no_more_than_two_in_a_row_fail(fates: list[Fate]) -> None:
     course = Course([*fates, SERVES], policy=replace(AUTO, max_replicas=6))
-    course.play(18_000)
+    course.play(12_000)
     assert len(course.serving) >= 2, "the last ones serve, whatever came before"
     failed = [mark for mark in course.history.changes if mark.result and mark.result.verdict is Verdict.DOES_NOT_SERVE]
     assert all(later.at - earlier.at >= STEP for earlier, later in pairwise(failed))
@@ -279,6 +279,18 @@ def test_whatever_becomes_of_additions_what_serves_stays_and_no_more_than_two_in
         assert (course.wanted, len(course.serving)) == (6, 6)
     if {*fates} == {SERVES}:
         assert course.reasons.isdisjoint(IN_VAIN.values()), "an honest deployment never meets the brake"
+
+
+def test_while_the_last_one_goes_on_the_status_says_why_it_does_not_serve_and_not_that_replicas_start() -> None:
+    course = taken_back(Course([FAILS])).play(STEP)
+    course.load = EASY
+    course.play(300)
+    said = course.said[-1].decision
+    assert (type(said), said.reason) == (Wait, DO_NOT_SERVE)
+    assert PULL in sentence(said)
+    assert "One goes on trying until 20" in sentence(said)
+    starting = Course([Fate(250.0)]).play(3 * STEP).said[-1].decision
+    assert sentence(starting) == "Waiting: 1 of 2 replicas is ready; a start-up is expected to take 90 s."
 
 
 def test_a_first_start_that_takes_longer_than_anybody_knew_is_waited_for() -> None:

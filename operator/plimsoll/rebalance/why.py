@@ -99,7 +99,7 @@ _SENTENCES = {
     ),
     DecisionReason.PROMISE_MISSED: (
         "More replicas would not help: {figure} is {measured_ms} ms and {promised_ms} ms are promised, although "
-        "{traffic}{waiting}."
+        "{traffic}{waiting}{served}."
     ),
     DecisionReason.BELOW_MIN_REPLICAS: "More replicas are needed: {replicas} is fewer than the minimum of {min}.",
     DecisionReason.SCHEDULED_MINIMUM: (
@@ -219,6 +219,7 @@ _FIGURES = {
 _IF_KNOWN = (
     ("done", "by_loop", ", and an approval has the operator do it"),
     ("start", "start_percent", "; another is started at {start_percent} % of that"),
+    ("served", "backlog", ", and the replicas that there are serve them before a new one would serve"),
     ("startup", "startup_seconds", "; a start-up is expected to take {startup_seconds} s"),
     ("ready", "ready_by", ", ready by {ready_by} (a start-up takes {startup_seconds} s)"),
     ("schedule", "scheduled", " (spec.rebalancing.schedule)"),

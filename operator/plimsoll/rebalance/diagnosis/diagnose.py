@@ -18,7 +18,7 @@ from plimsoll.rebalance.law.capacity import ConcurrencyLimit, times_of
 from plimsoll.rebalance.law.price import stakes_of
 from plimsoll.rebalance.law.promise import missed_figures, unreachable
 from plimsoll.rebalance.law.tuning import after_retune
-from plimsoll.rebalance.law.wishes import LONG_QUEUE, Need, Wish, wish_for_queue
+from plimsoll.rebalance.law.wishes import LONG_QUEUE, NORMAL_QUEUE, Need, Wish, wish_for_queue
 from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState, gpu_numbers
@@ -430,7 +430,9 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
         return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.RANKS_IMBALANCED, (*numbers, *uneven))
     missed = _missed(traffic, judged)
     if missed:
-        return Diagnosis(DiagnosisKind.PROMISE_MISSED, DecisionReason.PROMISE_MISSED, (*numbers, *missed))
+        is_backlog = wish.capacity is not None and traffic.waiting > NORMAL_QUEUE * traffic.pods
+        backlog: Numbers = (("backlog", round(traffic.waiting)),) if is_backlog else ()
+        return Diagnosis(DiagnosisKind.PROMISE_MISSED, DecisionReason.PROMISE_MISSED, (*numbers, *missed, *backlog))
     return None
 
 
@@ -495,5 +497,5 @@ def _starting(situation: Situation) -> Diagnosis:
     last = () if brake is None else last_try(brake, situation.now, brake.tries_until)
     if brake is not None and last and pause_seconds(brake.result):
         return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, brake.reason, (*brake.numbers, ("next_try", ""), *last))
-    startup: Numbers = ("startup_seconds", round(situation.memory.expected_startup_seconds)),
+    startup: Numbers = (("startup_seconds", round(situation.memory.expected_startup_seconds)),)
     return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, DecisionReason.REPLICAS_STARTING, (*placement.numbers, *startup))

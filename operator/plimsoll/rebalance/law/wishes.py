@@ -91,7 +91,8 @@ class DeploymentLoad:
     has served for a while. ``most_work`` is what a replica with a long queue was seen to do a second. A start-up takes
     ``startup_seconds``, and what is added stays ``stay_seconds`` at least. ``starting`` are the seconds until each
     replica serves that starts already. ``apart`` further replicas are slow, and ``lost`` is how much less than so many
-    replicas these are. ``share`` are all requests that come over those that come to the others.
+    replicas these are. ``share`` are all requests that come over those that come to the others. ``served`` are the
+    requests that all replicas begin a second.
     """
 
     traffic: Traffic
@@ -106,18 +107,16 @@ class DeploymentLoad:
     apart: int
     lost: float
     share: float
+    served: float
 
 
 def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
     """Return the replicas for a load. ``replica`` None: its speed is not known, and cache and queue decide."""
-    rate, lengths = load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
+    needs, rate, lengths = _without_model(load), load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
     enough = load.share * _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
     capacity, part = None, 1.0
-    if replica is None or lengths is None:
-        needs = _without_model(load, load.traffic.served / load.replicas)
-    else:
+    if replica is not None and lengths is not None:
         most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths).per_second
-        needs = _without_model(load, most)
         capacity = _within(load.most_work, capacity_of(replica, lengths), lengths)
         stakes = stakes_of(replica, capacity, load.startup_seconds).staying(load.stay_seconds)
         counted = load.traffic.arrivals
@@ -125,8 +124,6 @@ def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
         part = stakes.use(rate, error)
         needs[Need.ARRIVALS] = _whole(rate / (part * capacity.per_second) + load.lost)
         needs[Need.BACKLOG] = _for_backlog(load, most, stakes)
-        if _backlog(load) > 0:
-            needs[Need.KV_CACHE] = 0  # the backlog fills it, and its need is known
         enough = max(enough, rate / (stakes.spare_use(rate, error) * capacity.per_second))
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
@@ -190,12 +187,14 @@ def is_storm(traffic: Traffic) -> bool:
     return traffic.preempted_share is not None and traffic.preempted_share >= STORM_SHARE
 
 
-def _without_model(load: DeploymentLoad, most: float) -> dict[Need, int]:
-    needs_more = load.is_settled and is_saturated(load) and not _is_served_soon(load, most)
+def _without_model(load: DeploymentLoad) -> dict[Need, int]:
+    """Return the needs that are seen. A backlog that is served in time fills cache and queue, and needs no more."""
+    is_served, is_long = _is_served_soon(load), is_saturated(load)
+    in_cache = load.share * _kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens)
     return {
-        Need.KV_CACHE: math.ceil(load.share * _kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens) + load.lost),
+        Need.KV_CACHE: 0 if is_served else math.ceil(in_cache + load.lost),
         Need.PREEMPTIONS: load.replicas + 1 + load.apart if load.is_settled and is_storm(load.traffic) else 0,
-        Need.QUEUE: math.ceil(GROWTH * load.replicas) + load.apart if needs_more else 0,
+        Need.QUEUE: math.ceil(GROWTH * load.replicas) + load.apart if is_long and not is_served else 0,
     }
 
 
@@ -222,10 +221,13 @@ def _left(load: DeploymentLoad, most: float) -> float:
     return min(_backlog(load) + rate * startup - served, rate * PATIENCE_SECONDS)
 
 
-def _is_served_soon(load: DeploymentLoad, most: float) -> bool:
-    """Whether a queue gets shorter, and nothing of it is left when another replica would serve."""
-    all_serve = load.traffic.served / load.replicas * (load.replicas + load.apart - load.lost)
-    return all_serve > load.traffic.arrivals.per_second and _left(load, most) <= 0
+def _is_served_soon(load: DeploymentLoad) -> bool:
+    """Whether the replicas begin so many more requests than come that no backlog is left when another one would serve.
+
+    Measured, so that a model that is too hopeful takes nothing away.
+    """
+    gain = load.served - load.traffic.arrivals.per_second
+    return 0 < _backlog(load) <= gain * load.startup_seconds
 
 
 def _for_backlog(load: DeploymentLoad, most: float, stakes: Stakes) -> int:

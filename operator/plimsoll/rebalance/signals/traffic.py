@@ -331,9 +331,7 @@ def _arrivals(found: Sequence[Track], start: float, end: float, recent_seconds: 
     return Rate(max(0.0, came / (end - start)), end - start)
 
 
-def _latest(
-    found: Sequence[Track], recent: Rate, until: float, recent_seconds: float, lengths: Lengths | None
-) -> Rate:
+def _latest(found: Sequence[Track], recent: Rate, until: float, recent_seconds: float, lengths: Lengths | None) -> Rate:
     """Return the requests that came in the last half of the recent time, of each pod up to its own last scrape.
 
     When a new pod begins to take what went to others, an old one that was scraped before, or the straight line between
@@ -389,8 +387,8 @@ def _lengths(found: Sequence[Track], departed: Sequence[Track], until: float, re
     """
     end = min(until, max(track.newest.at for track in found))
     ends = [*((track, min(until, track.newest.at)) for track in found), *((track, end) for track in departed)]
-    times = [recent_seconds / 2, *sorted({recent_seconds, *LENGTHS_SECONDS})]
-    begun = [_Span.of(ends, seconds, tracks.PROMPTS, tracks.FIRST_TOKENS) for seconds in times]
+    times = sorted({recent_seconds, *LENGTHS_SECONDS})
+    begun = [_Span.of(ends, seconds, tracks.PROMPTS, tracks.FIRST_TOKENS) for seconds in (recent_seconds / 2, *times)]
     ended = [_Span.of(ends, seconds, tracks.FINISHED_OUTPUTS, tracks.FINISHED) for seconds in times]
     prompts, answers = _steady(begun), _steady(ended)
     prompt = prompts.sum.mean or _summed_up(ends, answers.seconds, tracks.FINISHED_PROMPTS, tracks.FINISHED).mean
