@@ -11,8 +11,9 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.rebalance.asked import Asked, asked
+from benchmarks.rebalance.bounds import Run
 from benchmarks.rebalance.means import means
-from benchmarks.rebalance.runs import Run, Scored, registered, scored_with, scores, simulated, tasks
+from benchmarks.rebalance.runs import Scored, registered, scored_with, scores, simulated, tasks
 from benchmarks.rebalance.scenarios.known import situations
 from benchmarks.rebalance.scenarios.situation import Group
 from benchmarks.rebalance.scoring import Score
@@ -43,7 +44,7 @@ def main(
 
 def _scores(wanted: Asked, scored: Scored) -> list[Score]:
     found: list[Score] = []
-    runs = tasks(wanted.policies, wanted.situations, wanted.seeds)
+    runs = tasks(wanted.policies, wanted.situations, wanted.seeds, bounds=wanted.bounds)
     for each in scores(runs, scored, wanted.jobs):
         found.append(each)
         sys.stderr.write(f"{len(found)} of {len(runs)}: {each.scenario}, {each.policy}, seed {each.seed}\n")

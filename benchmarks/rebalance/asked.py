@@ -27,6 +27,7 @@ class Asked:
     only_list: bool
     json: Path | None
     width: int
+    bounds: bool = False
 
 
 def asked(arguments: Sequence[str] | None, policies: Collection[str], situations: Mapping[str, Situation]) -> Asked:
@@ -42,6 +43,7 @@ def asked(arguments: Sequence[str] | None, policies: Collection[str], situations
             only_list=found.list,
             json=found.json,
             width=found.width,
+            bounds=found.bounds,
         )
     except ValueError as error:
         parser.error(str(error))
@@ -58,6 +60,7 @@ def _parser(policies: Collection[str], situations: Collection[str]) -> argparse.
         "--quick", action="store_true", help=f"one seed of the beginnings of {', '.join(QUICK)}: some minutes"
     )
     parser.add_argument("--list", action="store_true", help="say what each scenario tests, and run nothing")
+    parser.add_argument("--bounds", action="store_true", help="what a law misses of missed goals that knows the demand")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every figure")
     parser.add_argument("--width", type=_positive, default=160, metavar="N", help="columns of the terminal")
     add_trace_options(parser)

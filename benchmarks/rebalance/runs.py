@@ -9,30 +9,31 @@ from importlib import import_module
 from itertools import product
 from typing import cast
 
+from benchmarks.rebalance.bounds import Run, bound_of
 from benchmarks.rebalance.scenarios.situation import Situation
 from benchmarks.rebalance.scoring import Score, missed, score
-from benchmarks.rebalance.values import Maker, Outcome, Scenario
+from benchmarks.rebalance.values import Maker
 from plimsoll.simulation.peers.static import static_start
-
-Run = Callable[[Scenario, Maker, str, int], Outcome]
-"""Simulates a scenario with a policy, its name, and a seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run. The policy is named, so that another process can find it."""
+    """One run. The policy is named, so that another process can find it. ``bounds`` asks for that of a missed goal."""
 
     situation: Situation
     policy: str
     seed: int
+    bounds: bool = False
 
 
 Scored = Callable[[Task], Score]
 
 
-def tasks(policies: Sequence[str], wanted: Sequence[Situation], seeds: int) -> list[Task]:
+def tasks(policies: Sequence[str], wanted: Sequence[Situation], seeds: int, *, bounds: bool = False) -> list[Task]:
     """Return all runs, situation by situation."""
-    return [Task(each, policy, seed) for each, policy in product(wanted, policies) for seed in each.seeds(seeds)]
+    return [
+        Task(each, policy, seed, bounds) for each, policy in product(wanted, policies) for seed in each.seeds(seeds)
+    ]
 
 
 def scores(wanted: Sequence[Task], scored: Scored, jobs: int) -> Iterator[Score]:
@@ -61,7 +62,8 @@ def scored_with(run: Run, makers: Mapping[str, Maker], task: Task) -> Score:
     if goal is None:
         return found
     other = run(goal.than, static_start if goal.by_fleet else maker, task.policy, task.seed)
-    return replace(found, misses=missed(goal, found, score(other, situation)))
+    misses = missed(goal, found, score(other, situation))
+    return replace(found, misses=misses, bound=bound_of(run, situation, task.seed) if misses and task.bounds else None)
 
 
 def registered() -> Mapping[str, Maker]:

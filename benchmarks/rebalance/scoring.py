@@ -39,7 +39,8 @@ class Score:
     ``goodput``, ``errors``, ``gave_up`` and ``lost`` are per cent of all requests, None where there was none. Errors
     are those whose client gave up, and those that were lost because their replica ended. ``usd`` is at the catalogue's
     price. ``flips`` are explained at :func:`flips`. ``most_replicas`` are the most that were wanted at a time.
-    ``misses`` is what of the situation's goal was missed, in words; None: there is no goal.
+    ``misses`` is what of the situation's goal was missed, in words; None: there is no goal. ``bound`` is what a law
+    misses that knows the demand; None: nothing was missed, or it was not asked for.
     """
 
     scenario: str
@@ -58,6 +59,7 @@ class Score:
     recoveries: tuple[Recovery, ...]
     most_replicas: int = 0
     misses: tuple[str, ...] | None = None
+    bound: tuple[str, ...] | None = None
 
     def figures(self) -> dict[str, object]:
         """Return the figures for JSON."""
@@ -84,12 +86,19 @@ def score(outcome: Outcome, situation: Situation) -> Score:
         changes_per_hour=sum(len(real_changes(run.changes)) for run in each) * HOUR / scenario.seconds,
         flips=sum(flips(run.changes) for run in each),
         recoveries=tuple(recoveries(outcome, situation.rises)),
-        most_replicas=sum(_most(run) for run in each),
+        most_replicas=_most(each),
     )
 
 
-def _most(outcome: Outcome) -> int:
-    return max([outcome.scenario.start_replicas, *(change.after for change in outcome.changes)])
+def _most(runs: Sequence[Outcome]) -> int:
+    """Return the most replicas that all deployments together want at a time."""
+    wanted = [run.scenario.start_replicas for run in runs]
+    most = sum(wanted)
+    changes = ((change.at, index, change.after) for index, run in enumerate(runs) for change in run.changes)
+    for _, index, after in sorted(changes):
+        wanted[index] = after
+        most = max(most, sum(wanted))
+    return most
 
 
 def missed(goal: Goal, found: Score, other: Score) -> tuple[str, ...]:

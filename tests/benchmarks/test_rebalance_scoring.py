@@ -419,6 +419,8 @@ def test_two_deployments_are_scored_together() -> None:
     assert (both.gpu_hours, both.usd) == (2 * alone.gpu_hours, 2 * alone.usd)
     assert (both.flips, both.most_replicas) == (alone.flips + 1, alone.most_replicas + 3)
     assert both.recoveries == alone.recoveries
+    turns = replace(own, changes=(Change(90, SCENARIO.start_replicas, SCENARIO.start_replicas + 2),))
+    assert score(replace(turns, neighbour=other), S1).most_replicas == alone.most_replicas + 3, "never at the same time"
 
 
 def test_a_scenario_is_run_and_scored_by_its_own_rises() -> None:

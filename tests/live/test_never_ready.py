@@ -63,7 +63,7 @@ def registry(model: Path) -> Registry:
 
 @pytest.fixture(scope="module")
 def bench(registry: Registry, model: Path) -> Iterator[Bench]:
-    nodes, hurried = [gpu_node(L4_NODE, "L4", MOST)], environment(Wait.PAUSE)
+    nodes, hurried = [gpu_node(L4_NODE, "L4", MOST)], environment(Wait.PAUSE, Wait.TRY)
     with bench_of("vain", model, nodes=nodes, environment=hurried, image=registry, module=MODULE) as running:
         auto = {"mode": "Auto", "maxReplicas": MOST, **TIMING}
         running.deploy(NAME, LLAMA, LLAMA_BLOCKS, slo=LENIENT, rebalancing=auto)

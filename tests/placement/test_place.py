@@ -297,4 +297,4 @@ def test_what_the_quick_look_cannot_tell_is_left_to_the_judgement(
     monkeypatch.setattr(place_module, "may_fit", fails)
     assert usual is not None
     assert first_that_fits(wanted, where, Ledger.of(where)) == usual
-    assert fits_for_sure(wanted, candidate_on(usual.gpu, usual.split, where), where, restricted=False)
+    assert fits_for_sure(wanted, candidate_on(usual.gpu, usual.split, where, restricted=False), where)

@@ -13,10 +13,11 @@ from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState
-from plimsoll.rebalance.state.decisions import DecisionReason
+from plimsoll.rebalance.state.decisions import DecisionReason, Keep
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
+from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, replica_model, summary
 from tests.support.live_situations import BUSY, EASY, IDLE, enough_for, loads_of, situation
 
@@ -256,7 +257,9 @@ def test_a_pod_that_is_unknown_holds_up_slack_and_the_all_clear(state: SignalSta
 
 def test_nobody_ready_is_said_with_the_number() -> None:
     assert found(load=LoadSummary(SignalState.MISSING), replicas=2, ready=0) == Diagnosis(
-        DiagnosisKind.NOT_DIAGNOSED, DecisionReason.REPLICAS_STARTING, (("replicas", 2), ("ready", 0))
+        DiagnosisKind.NOT_DIAGNOSED,
+        DecisionReason.REPLICAS_STARTING,
+        (("replicas", 2), ("ready", 0), ("startup_seconds", 300)),
     )
 
 
@@ -376,7 +379,9 @@ def test_a_replica_that_does_not_start_is_superfluous_where_those_that_serve_are
     diagnosis = found(EASY, EASY, memory=enough_for(2, 600), **three)
     assert (diagnosis.kind, diagnosis.replicas) == (DiagnosisKind.IDLE, 2)
     assert found(EASY, EASY, memory=enough_for(3, 600), **three) == Diagnosis(
-        DiagnosisKind.NOT_DIAGNOSED, DecisionReason.REPLICAS_STARTING, (("replicas", 3), ("ready", 2))
+        DiagnosisKind.NOT_DIAGNOSED,
+        DecisionReason.REPLICAS_STARTING,
+        (("replicas", 3), ("ready", 2), ("startup_seconds", 300)),
     )
 
 
@@ -393,3 +398,12 @@ def test_the_caches_of_the_known_pods_are_in_the_numbers() -> None:
     numbers = dict(found(FULL, FULL).numbers)
     assert numbers["held_tokens"] == 2 * KV_TOKENS
     assert numbers["kv_percent"] == 99
+
+
+@pytest.mark.parametrize(("waiting", "says"), [(4.0, True), (1.0, False)])
+def test_a_promise_missed_by_a_backlog_that_is_served_says_so(waiting: float, *, says: bool) -> None:
+    late = replace(EASY, waiting=waiting, first_token_seconds=20.0)
+    diagnosis = found(late, late, model=replica_model())
+    assert (diagnosis.kind, diagnosis.reason) == (DiagnosisKind.PROMISE_MISSED, DecisionReason.PROMISE_MISSED)
+    words = sentence(Keep(diagnosis.reason, diagnosis.numbers))
+    assert ("serve them before a new one would serve" in words) is says

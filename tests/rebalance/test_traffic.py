@@ -162,6 +162,35 @@ def test_a_large_step_is_seen_in_one_scrape() -> None:
     assert found.arrivals.per_second == pytest.approx(48.0, rel=0.05)
 
 
+@pytest.mark.parametrize("pods", [2, 5])
+def test_a_step_is_seen_in_the_scrape_of_a_pod_before_the_others_are_scraped(pods: int) -> None:
+    """A scrape a minute: that of one pod is of now, and those of the others are 50 s old, from before the step."""
+    steps = stepping(3.0, 30.0, NOW - 40)
+    others = [
+        pod(f"b{index}", Serves(rate=3.0), moments(every=60.0, phase=50.0), came=steps) for index in range(pods - 1)
+    ]
+    found = seen(pod("a", Serves(rate=3.0), moments(every=60.0), came=steps), *others)
+    own = (20 * 3.0 + 40 * 30.0) / 60
+    assert found.latest.per_second == pytest.approx(own + 3.0 * (pods - 1), rel=0.01)
+    assert found.arrivals == found.latest
+
+
+def test_prompts_change_at_the_same_moment_as_arrivals_and_answers_when_they_end() -> None:
+    """Long prompts give way to four times as many short ones ten seconds ago, of which no answer has ended."""
+    old, new, change = Serves(rate=5.0, prompt=6000, output=100), Serves(rate=20.0, prompt=600, output=400), NOW - 10
+    samples = []
+    for at in moments(every=5.0):
+        before, after = old.sample(min(at, change)), new.sample(at, 20.0 * max(0.0, at - change))
+        sums = {name: getattr(before, name) + getattr(after, name) for name in COUNTERS}
+        ended = {name: getattr(before, name) for name in COUNTERS if name.startswith("finished")}
+        samples.append(replace(after, **sums | ended))
+    lengths = seen(PodSignals("a", tuple(samples))).lengths
+    assert lengths is not None
+    in_span = 5 * 5.0, 10 * 20.0
+    assert lengths.prompt == pytest.approx((in_span[0] * 6000 + in_span[1] * 600) / sum(in_span), rel=0.01)
+    assert lengths.output < 400
+
+
 def test_the_longest_time_counts_that_no_shorter_one_contradicts() -> None:
     """A step a minute ago: the last minute says more than the last scrapes, and the two minutes are wrong."""
     found = seen(*(pod(f"p{n}", STEADY, moments(), came=stepping(4.0, 12.0, NOW - 60)) for n in range(4)))

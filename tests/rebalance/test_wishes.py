@@ -35,7 +35,7 @@ def alone(seen: Traffic, pods: int) -> DeploymentLoad:
     """The traffic on as many replicas as are wanted, of which nothing else is known."""
     return DeploymentLoad(
         seen, pods, KV_TOKENS, rise=0.0, is_settled=False, most_work=None, startup_seconds=0.0,
-        stay_seconds=COOLDOWN_SECONDS, starting=(), apart=0, lost=0.0, share=1.0,
+        stay_seconds=COOLDOWN_SECONDS, starting=(), apart=0, lost=0.0, share=1.0, served=seen.served,
     )  # fmt: skip
 
 
@@ -186,6 +186,22 @@ def test_a_long_queue_needs_more_where_the_speed_is_not_known() -> None:
     assert wish_of(load(long, long, is_settled=False), None).replicas < 3, "what is left of a start is no news"
     short = replace(long, waiting=LONG_QUEUE - 1)
     assert wish_of(load(short, short, is_settled=True), None).replicas < 3
+
+
+@pytest.mark.parametrize("model", [MODEL, None], ids=["model", "no model"])
+@pytest.mark.parametrize(("served", "is_more"), [(1.0, True), (1.9, True), (2.1, False), (3.0, False)])
+def test_a_backlog_that_is_served_before_a_new_replica_would_serve_asks_for_none(
+    served: float, *, is_more: bool, model: ReplicaModel | None
+) -> None:
+    """100 requests wait beyond the usual, a start-up takes 100 s, and 1 request a second comes to two replicas."""
+    waits = replace(USUAL, rate=0.5, waiting=50 + NORMAL_QUEUE, kv_usage=0.99)
+    seen = load(waits, waits, is_settled=True, startup_seconds=100.0, served=served)
+    wish = wish_of(seen, model)
+    assert (wish.replicas > 2) is is_more
+    assert not is_more or wish.need in (Need.QUEUE, Need.KV_CACHE)
+    full = replace(USUAL, rate=0.5, kv_usage=0.99)
+    without_queue = load(full, full, is_settled=True, startup_seconds=100.0, served=served)
+    assert wish_of(without_queue, model).need is Need.KV_CACHE, "no backlog fills it"
 
 
 @given(replicas=st.integers(1, 12), busy=st.integers(1, 12), queue=st.floats(LONG_QUEUE, 500))

@@ -39,7 +39,9 @@ class Wait(StrEnum):
     PROOF = "proof"
     """A new replica serves for a minute before the one that it replaces ends."""
     PAUSE = "pause"
-    """After additions in vain the next one is tried after ten minutes."""
+    """After additions in vain the next one is tried after half an hour."""
+    TRY = "try"
+    """One replica that does not serve goes on for half an hour."""
     REST = "rest"
     """A pass is made once a minute where nothing happens."""
     FIGURE = "figure"
@@ -61,6 +63,7 @@ SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
         Wait.MINUTE_EARLY: ("plimsoll.rebalance.state.policy", "READY_EARLY_SECONDS", 30.0),
         Wait.PROOF: ("plimsoll.rebalance.state.replacement", "PROVEN_SECONDS", 10.0),
         Wait.PAUSE: ("plimsoll.rebalance.state.additions", "FIRST_PAUSE_SECONDS", 60.0),
+        Wait.TRY: ("plimsoll.rebalance.state.additions", "TRY_SECONDS", 30.0),
         Wait.REST: ("plimsoll.app.planner", "RESTING_SECONDS", 3.0),
         Wait.FIGURE: ("plimsoll.console.views.load.live_use", "STALE_SECONDS", 12.0),
         Wait.NEIGHBOUR: ("plimsoll.adapters.hub.circuit_breaker", "FIRST_PAUSE_SECONDS", 3.0),

@@ -260,7 +260,7 @@ class LoopTurn:
 
     def _subjects(self) -> tuple[str, ...]:
         numbers = dict(self.decision.numbers)
-        named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how", "pod", "next_try"))
+        named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how", "pod", "next_try", "until"))
         return *named, self.detail
 
 

@@ -99,7 +99,7 @@ _SENTENCES = {
     ),
     DecisionReason.PROMISE_MISSED: (
         "More replicas would not help: {figure} is {measured_ms} ms and {promised_ms} ms are promised, although "
-        "{traffic}{waiting}."
+        "{traffic}{waiting}{served}."
     ),
     DecisionReason.BELOW_MIN_REPLICAS: "More replicas are needed: {replicas} is fewer than the minimum of {min}.",
     DecisionReason.SCHEDULED_MINIMUM: (
@@ -132,7 +132,7 @@ _SENTENCES = {
     DecisionReason.METRICS_MISSING: f"Waiting: there are no metrics for {{pod}}; {_KNOWN}.",
     DecisionReason.METRICS_STALE: (f"Waiting: the newest sample of {{pod}} is {{age_seconds}} s old; {_KNOWN}."),
     DecisionReason.WINDOW_NOT_COVERED: f"Waiting: there is only one sample of {{pod}} so far; {_KNOWN}.",
-    DecisionReason.REPLICAS_STARTING: "Waiting{wanted}: {ready_are} ready.",
+    DecisionReason.REPLICAS_STARTING: "Waiting{wanted}: {ready_are} ready{startup}.",
     DecisionReason.COOLING_DOWN: (
         "Waiting{wanted}: the last change was {seconds} s ago, and {bound_seconds} s must pass after it."
     ),
@@ -141,8 +141,7 @@ _SENTENCES = {
         "Waiting{wanted}: in the last hour {reversals_were} taken back, and {bound_are} allowed."
     ),
     DecisionReason.ADDITIONS_DO_NOT_SERVE: (
-        "Nothing is added{wanted}: no replica of {last_additions} began to serve{said}. What does not serve is taken "
-        "back{tried}."
+        "Nothing is added{wanted}: no replica of {last_additions} began to serve{said}. {kept} taken back{tried}."
     ),
     DecisionReason.ADDITIONS_DO_NOT_HELP: (
         "Nothing is added{wanted}: with {last_additions} {called} went from {before} to {after}, and no more requests "
@@ -220,6 +219,8 @@ _FIGURES = {
 _IF_KNOWN = (
     ("done", "by_loop", ", and an approval has the operator do it"),
     ("start", "start_percent", "; another is started at {start_percent} % of that"),
+    ("served", "backlog", ", and the replicas that there are serve them before a new one would serve"),
+    ("startup", "startup_seconds", "; a start-up is expected to take {startup_seconds} s"),
     ("ready", "ready_by", ", ready by {ready_by} (a start-up takes {startup_seconds} s)"),
     ("schedule", "scheduled", " (spec.rebalancing.schedule)"),
     ("queues", "rank_waiting", "; {rank_waiting_wait} there, and {mean_waiting} at each of the others"),
@@ -242,6 +243,9 @@ _IF_KNOWN = (
 """Parts of the sentences that are there only if a number is known: the part, the number, and the words."""
 
 
+_NOTHING_SAID = " (nothing says why: look at the events and the log of a pod that is not ready)"
+_NOT_SERVING = "What does not serve is"
+
 _OF_FLAGS = frozenset(("step", "to_step", "sequences", "to_sequences"))
 """Numbers that stand next to a flag, and are written as it takes them."""
 
@@ -260,7 +264,8 @@ def sentence(decision: LoopDecision) -> str:
     known = _counts(numbers) | _about_stuck(numbers) | texts
     parts = {"wanted": "", "stuck": "", "waiting": "", **dict.fromkeys((part for part, _, _ in _IF_KNOWN), "")}
     parts |= {part: words.format_map(known) for part, name, words in _IF_KNOWN if name in numbers}
-    said = {"said": " ({words})" if numbers.get("words") else ""}
+    said = {"said": " ({words})" if numbers.get("words") else _NOTHING_SAID}
+    said |= {"kept": "One goes on trying until {until}, and others are" if "until" in numbers else _NOT_SERVING}
     said |= {"tried": "; the next try comes at {next_try}" if numbers.get("next_try") else ""}
     parts |= {part: words.format_map(known) for part, words in said.items()}
     parts |= {"cost": _cost(numbers), "traffic": _traffic(numbers), "gpus": _gpus(numbers), "others": _others(numbers)}

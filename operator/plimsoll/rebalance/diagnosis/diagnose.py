@@ -18,12 +18,18 @@ from plimsoll.rebalance.law.capacity import ConcurrencyLimit, times_of
 from plimsoll.rebalance.law.price import stakes_of
 from plimsoll.rebalance.law.promise import missed_figures, unreachable
 from plimsoll.rebalance.law.tuning import after_retune
-from plimsoll.rebalance.law.wishes import LONG_QUEUE, Need, Wish, wish_for_queue
+from plimsoll.rebalance.law.wishes import LONG_QUEUE, NORMAL_QUEUE, Need, Wish, wish_for_queue
 from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState, gpu_numbers
 from plimsoll.rebalance.signals.traffic import Traffic
-from plimsoll.rebalance.state.additions import brake_of, replicas_without
+from plimsoll.rebalance.state.additions import (
+    TRY_SECONDS,
+    brake_of,
+    last_try,
+    pause_seconds,
+    replicas_without,
+)
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.policy import ScheduledMinimum
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
@@ -223,7 +229,9 @@ def _by_additions(situation: Situation) -> Diagnosis | None:
     brake, replicas = brake_of(situation), replicas_without(situation)
     if brake is None or replicas >= situation.placement.replicas:
         return None
-    return Diagnosis(DiagnosisKind.ADDITIONS_IN_VAIN, brake.reason, (*brake.numbers, ("next_try", "")), replicas)
+    last = last_try(brake, situation.now, situation.now + TRY_SECONDS)
+    numbers: Numbers = (*brake.numbers, ("next_try", ""), *last)
+    return Diagnosis(DiagnosisKind.ADDITIONS_IN_VAIN, brake.reason, numbers, replicas)
 
 
 def _by_capacity(need: DeclaredNeed, load: LoadSummary) -> Diagnosis | None:
@@ -352,7 +360,7 @@ def _by_missing_data(situation: Situation, judged: Judged) -> Diagnosis | None:
     placement, silent = situation.placement, silent_pods(judged.memory, situation)
     load = situation.load.without(silent)
     if placement.ready == 0:
-        return _starting(placement)
+        return _starting(situation)
     known: Numbers = (("fresh", load.fresh_pods), ("ready", placement.ready))
     worst = load.worst_pod
     if load.state is SignalState.FRESH and load.fresh_pods + len(silent) >= placement.ready:
@@ -422,7 +430,9 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
         return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.RANKS_IMBALANCED, (*numbers, *uneven))
     missed = _missed(traffic, judged)
     if missed:
-        return Diagnosis(DiagnosisKind.PROMISE_MISSED, DecisionReason.PROMISE_MISSED, (*numbers, *missed))
+        is_backlog = wish.capacity is not None and traffic.waiting > NORMAL_QUEUE * traffic.pods
+        backlog: Numbers = (("backlog", round(traffic.waiting)),) if is_backlog else ()
+        return Diagnosis(DiagnosisKind.PROMISE_MISSED, DecisionReason.PROMISE_MISSED, (*numbers, *missed, *backlog))
     return None
 
 
@@ -450,9 +460,9 @@ def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
     """
     placement, wish = situation.placement, judged.wish
     if wish is None:
-        return _starting(placement)
+        return _starting(situation)
     if not placement.generates:
-        return _starting(placement) if placement.ready < placement.replicas else None
+        return _starting(situation) if placement.ready < placement.replicas else None
     enough = max(wish.kept, *(look.enough for look in judged.memory.looks))
     if placement.ready < enough:
         enough += situation.stuck
@@ -461,7 +471,7 @@ def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
     if _is_kept_for_shares(situation, judged):
         enough = placement.replicas
     if enough >= placement.replicas or not is_quiet or seconds < cooldown_seconds(situation):
-        return _starting(placement) if placement.ready < placement.replicas else None
+        return _starting(situation) if placement.ready < placement.replicas else None
     return Diagnosis(
         DiagnosisKind.IDLE,
         DecisionReason.SUSTAINED_SLACK,
@@ -481,5 +491,11 @@ def _within_band(situation: Situation, judged: Judged) -> Diagnosis:
     return Diagnosis(DiagnosisKind.NOTHING_TO_CHANGE, DecisionReason.WITHIN_BAND, numbers)
 
 
-def _starting(placement: PlacementState) -> Diagnosis:
-    return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, DecisionReason.REPLICAS_STARTING, placement.numbers)
+def _starting(situation: Situation) -> Diagnosis:
+    """Return that replicas start, or why those that start do not begin to serve, if that is known of all of them."""
+    placement, brake = situation.placement, brake_of(situation)
+    last = () if brake is None else last_try(brake, situation.now, brake.tries_until)
+    if brake is not None and last and pause_seconds(brake.result):
+        return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, brake.reason, (*brake.numbers, ("next_try", ""), *last))
+    startup: Numbers = (("startup_seconds", round(situation.memory.expected_startup_seconds)),)
+    return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, DecisionReason.REPLICAS_STARTING, (*placement.numbers, *startup))

@@ -140,6 +140,7 @@ def _wish(memory: LoopMemory, situation: Situation, alike: Alike) -> tuple[Wish,
         apart=len(alike.apart),
         lost=alike.lost,
         share=alike.share,
+        served=traffic.served if situation.load.traffic is None else situation.load.traffic.served,
         stay_seconds=cooldown_seconds(situation),
         starting=tuple(
             max(0.0, since + startup - situation.now)

@@ -91,7 +91,8 @@ class DeploymentLoad:
     has served for a while. ``most_work`` is what a replica with a long queue was seen to do a second. A start-up takes
     ``startup_seconds``, and what is added stays ``stay_seconds`` at least. ``starting`` are the seconds until each
     replica serves that starts already. ``apart`` further replicas are slow, and ``lost`` is how much less than so many
-    replicas these are. ``share`` are all requests that come over those that come to the others.
+    replicas these are. ``share`` are all requests that come over those that come to the others. ``served`` are the
+    requests that all replicas begin a second.
     """
 
     traffic: Traffic
@@ -106,6 +107,7 @@ class DeploymentLoad:
     apart: int
     lost: float
     share: float
+    served: float
 
 
 def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
@@ -114,13 +116,14 @@ def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
     enough = load.share * _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
     capacity, part = None, 1.0
     if replica is not None and lengths is not None:
+        most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths).per_second
         capacity = _within(load.most_work, capacity_of(replica, lengths), lengths)
         stakes = stakes_of(replica, capacity, load.startup_seconds).staying(load.stay_seconds)
         counted = load.traffic.arrivals
         error = counted.error_within(counted.seconds) / max(rate, 1 / counted.seconds)
         part = stakes.use(rate, error)
         needs[Need.ARRIVALS] = _whole(rate / (part * capacity.per_second) + load.lost)
-        needs[Need.BACKLOG] = _for_backlog(load, replica, lengths, stakes)
+        needs[Need.BACKLOG] = _for_backlog(load, most, stakes)
         enough = max(enough, rate / (stakes.spare_use(rate, error) * capacity.per_second))
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
@@ -185,10 +188,13 @@ def is_storm(traffic: Traffic) -> bool:
 
 
 def _without_model(load: DeploymentLoad) -> dict[Need, int]:
+    """Return the needs that are seen. A backlog that is served in time fills cache and queue, and needs no more."""
+    is_served, is_long = _is_served_soon(load), is_saturated(load)
+    in_cache = load.share * _kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens)
     return {
-        Need.KV_CACHE: math.ceil(load.share * _kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens) + load.lost),
+        Need.KV_CACHE: 0 if is_served else math.ceil(in_cache + load.lost),
         Need.PREEMPTIONS: load.replicas + 1 + load.apart if load.is_settled and is_storm(load.traffic) else 0,
-        Need.QUEUE: math.ceil(GROWTH * load.replicas) + load.apart if is_saturated(load) else 0,
+        Need.QUEUE: math.ceil(GROWTH * load.replicas) + load.apart if is_long and not is_served else 0,
     }
 
 
@@ -199,20 +205,35 @@ def _kv_in_use(load: DeploymentLoad) -> float:
     return traffic.used_tokens + (0.0 if traffic.lengths is None else waiting * traffic.lengths.in_cache)
 
 
-def _for_backlog(load: DeploymentLoad, replica: ReplicaModel, lengths: Lengths, stakes: Stakes) -> int:
-    """Return the replicas that are worth their price for the arrivals and the backlog; 0 if none is left.
+def _backlog(load: DeploymentLoad) -> float:
+    """Return the requests that wait beyond the usual."""
+    return load.traffic.waiting - NORMAL_QUEUE * load.replicas
 
-    What is ordered now serves after a start-up. Until then, the replicas that serve and those that start already have
-    served some of the backlog, and clients have left that lost patience.
+
+def _left(load: DeploymentLoad, most: float) -> float:
+    """Return the requests of the backlog that are left when what is ordered now serves: after a start-up.
+
+    Until then, the replicas that serve and those that start already have served some of it, ``most`` a second each,
+    and clients have left that lost patience.
     """
-    backlog = load.traffic.waiting - NORMAL_QUEUE * load.replicas
-    if backlog <= 0:
-        return 0
-    most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths).per_second
     rate, startup, serving = load.traffic.arrivals.per_second, load.startup_seconds, load.replicas + load.apart
     served = most * ((serving - load.lost) * startup + sum(max(0.0, startup - seconds) for seconds in load.starting))
-    left = min(backlog + rate * startup - served, rate * PATIENCE_SECONDS)
-    return math.ceil(stakes.behind(left, rate, most) + load.lost) if left > 0 else 0
+    return min(_backlog(load) + rate * startup - served, rate * PATIENCE_SECONDS)
+
+
+def _is_served_soon(load: DeploymentLoad) -> bool:
+    """Whether the replicas begin so many more requests than come that no backlog is left when another one would serve.
+
+    Measured, so that a model that is too hopeful takes nothing away.
+    """
+    gain = load.served - load.traffic.arrivals.per_second
+    return 0 < _backlog(load) <= gain * load.startup_seconds
+
+
+def _for_backlog(load: DeploymentLoad, most: float, stakes: Stakes) -> int:
+    """Return the replicas that are worth their price for the arrivals and the backlog; 0 if none is left."""
+    left = _left(load, most) if _backlog(load) > 0 else 0.0
+    return math.ceil(stakes.behind(left, load.traffic.arrivals.per_second, most) + load.lost) if left > 0 else 0
 
 
 def _whole(replicas: float) -> int:

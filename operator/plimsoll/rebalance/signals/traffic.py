@@ -137,7 +137,7 @@ class Traffic:
         steady: requests that came, over the window.
         middle: the same over half of the window.
         recent: the same over the last scrapes.
-        latest: the same over half of that time: about one scrape.
+        latest: the same over half of that time, about one scrape, of each pod up to its own last one.
         lengths: of the requests; None before one has got a token.
         served: requests a second that got their first token, over the last scrapes.
         waiting: requests in queues now, those of the gateway included.
@@ -238,7 +238,7 @@ def traffic_of(
     """
     end = min(until, *(track.newest.at for track in found))
     known_from = max([since, *(track.begins_at for track in found if not track.is_new)])
-    lengths = _lengths([*found, *departed], end, recent_seconds)
+    lengths = _lengths(found, departed, until, recent_seconds)
     begin, lately = max(known_from, end - window_seconds), max(known_from, end - recent_seconds)
     recent = _arrivals(found, lately, end, recent_seconds, lengths)
     spans = _Spans(begin, lately, end, recent_seconds)
@@ -252,7 +252,7 @@ def traffic_of(
         steady=_arrivals(found, begin, end, recent_seconds, lengths),
         middle=_arrivals(found, min(lately, (begin + end) / 2), end, recent_seconds, lengths),
         recent=recent,
-        latest=_latest(found, recent, end, recent_seconds, lengths),
+        latest=_latest(found, recent, until, recent_seconds, lengths),
         lengths=lengths,
         end=end,
         ttft_percentile=first,
@@ -333,15 +333,18 @@ def _arrivals(found: Sequence[Track], start: float, end: float, recent_seconds: 
     return Rate(max(0.0, came / (end - start)), end - start)
 
 
-def _latest(found: Sequence[Track], recent: Rate, end: float, recent_seconds: float, lengths: Lengths | None) -> Rate:
-    """Return the requests that came in the last half of the recent time.
+def _latest(found: Sequence[Track], recent: Rate, until: float, recent_seconds: float, lengths: Lengths | None) -> Rate:
+    """Return the requests that came in the last half of the recent time, of each pod up to its own last scrape.
 
-    When a new pod begins to take what went to others, the straight line between two scrapes of an old pod counts some
-    of it too late, where the new pod counts as well. The longer time has less of this error, so until it begins with
-    the new pod, a rate above that of the longer time is no news.
+    When a new pod begins to take what went to others, an old one that was scraped before, or the straight line between
+    two scrapes of it, counts some of that, too. The longer time has less of this error, so until it begins with the new
+    pod, a rate above that of the longer time is no news.
     """
-    rate = _arrivals(found, end, end, recent_seconds, lengths)
-    is_shifting = any(track.is_new and end - track.begins_at < recent_seconds for track in found)
+    span = recent_seconds / 2
+    ends = [(track, min(until, track.newest.at)) for track in found]
+    came = sum(_came(track, end - span, end, lengths) for track, end in ends)
+    rate = Rate(max(0.0, came / span), span)
+    is_shifting = any(track.is_new and end - track.begins_at < recent_seconds for track, end in ends)
     return min(rate, recent, key=lambda each: each.per_second) if is_shifting else rate
 
 
@@ -378,82 +381,90 @@ def _started(track: Track, start: float, end: float, lengths: Lengths | None) ->
     return 0.0 if prompts is None or lengths is None else prompts / lengths.prompt
 
 
-def _lengths(found: Sequence[Track], end: float, recent_seconds: float) -> Lengths | None:
-    """Return the lengths over the longest time from which no shorter one differs by more than chance (Lepski, 1991)."""
-    *shorter, longest = (_Range.of(found, end - seconds, end) for seconds in sorted({recent_seconds, *LENGTHS_SECONDS}))
-    ranges = [*(each for each in shorter if each.answers.number >= ENOUGH_FINISHED), longest]
-    start = min(each.start for index, each in enumerate(ranges) if not any(map(each.differs, ranges[:index])))
-    return _lengths_since(found, start, end)
+def _lengths(found: Sequence[Track], departed: Sequence[Track], until: float, recent_seconds: float) -> Lengths | None:
+    """Return the lengths of prompts that begin and of answers that end, each over a time of its own.
 
-
-class _Range(NamedTuple):
-    """The mean tokens of prompts and of answers since a moment, and how many of each there are."""
-
-    start: float
-    prompts: Sum
-    answers: Sum
-
-    @staticmethod
-    def of(found: Sequence[Track], start: float, end: float) -> _Range:
-        prompts, begun, answers, ended = (
-            _sum(found, read, start, end)
-            for read in (tracks.PROMPTS, tracks.FIRST_TOKENS, tracks.FINISHED_OUTPUTS, tracks.FINISHED)
-        )
-        return _Range(start, Sum(prompts, begun), Sum(answers, ended))
-
-    def differs(self, newer: _Range) -> bool:
-        """Whether a newer mean is another one. Lengths have a standard deviation of about their mean."""
-        pairs = (self.prompts, newer.prompts), (self.answers, newer.answers)
-        means = ((ours.mean, theirs.mean, theirs.number) for ours, theirs in pairs)
-        return any(
-            old is not None and new is not None and abs(new - old) * math.sqrt(number) > SIGNIFICANT * max(new, old)
-            for old, new, number in means
-        )
-
-
-def _lengths_since(found: Sequence[Track], start: float, end: float) -> Lengths | None:
-    ended = _sum(found, tracks.FINISHED, start, end)
-    begun = _sum(found, tracks.FIRST_TOKENS, start, end)
-    prompt = _mean(found, tracks.PROMPTS, begun, start, end) or _mean(found, tracks.FINISHED_PROMPTS, ended, start, end)
-    output = _output(found, begun, ended, start, end)
+    Each pod counts up to its own last scrape, and prompts over the time of the latest arrivals at the shortest: those
+    and arrivals change at the same moment, and answers end later.
+    """
+    end = min(until, max(track.newest.at for track in found))
+    ends = [*((track, min(until, track.newest.at)) for track in found), *((track, end) for track in departed)]
+    times = sorted({recent_seconds, *LENGTHS_SECONDS})
+    begun = [_Span.of(ends, seconds, tracks.PROMPTS, tracks.FIRST_TOKENS) for seconds in (recent_seconds / 2, *times)]
+    ended = [_Span.of(ends, seconds, tracks.FINISHED_OUTPUTS, tracks.FINISHED) for seconds in times]
+    prompts, answers = _steady(begun), _steady(ended)
+    prompt = prompts.sum.mean or _summed_up(ends, answers.seconds, tracks.FINISHED_PROMPTS, tracks.FINISHED).mean
+    output = _output(ends, answers)
     if not prompt or not output:
         return None
-    queried = _sum(found, tracks.PREFIX_QUERIES, start, end)
-    hits = _mean(found, tracks.PREFIX_HITS, queried, start, end) or 0.0
+    hits = _summed_up(ends, prompts.seconds, tracks.PREFIX_HITS, tracks.PREFIX_QUERIES).mean or 0.0
     counts = any(track.newest.behind_hit_tokens_total is not None for track in found)
-    behind = _mean(found, tracks.BEHIND_HITS, queried, start, end) if counts else None
+    behind = _summed_up(ends, prompts.seconds, tracks.BEHIND_HITS, tracks.PREFIX_QUERIES).mean if counts else None
+    in_cache = _in_cache(ends, min(prompts.seconds, answers.seconds), prompt + output / 2)
     return Lengths(
         max(1.0, prompt),
         max(1.0, output),
         prompt * min(1.0, hits),
-        _in_cache(found, start, prompt + output / 2),
+        in_cache,
         None if behind is None else prompt * min(1.0, behind, hits),
     )
 
 
-def _in_cache(found: Sequence[Track], start: float, expected: float) -> float:
+_Ends = Sequence[tuple[Track, float]]
+"""Pods, and the moment up to which each counts (POSIX seconds)."""
+
+
+def _summed_up(ends: _Ends, seconds: float, total: Read, count: Read) -> Sum:
+    """Return the total and the number of something over the last seconds of each pod."""
+    return summed(_summed(track, total, count, end - seconds, end) for track, end in ends)
+
+
+class _Span(NamedTuple):
+    """The tokens of prompts or of answers over the last seconds, and how many of these there are."""
+
+    seconds: float
+    sum: Sum
+
+    @staticmethod
+    def of(ends: _Ends, seconds: float, total: Read, count: Read) -> _Span:
+        return _Span(seconds, _summed_up(ends, seconds, total, count))
+
+    def differs(self, newer: _Span) -> bool:
+        """Whether a newer mean is another one. Lengths have a standard deviation of about their mean."""
+        old, new = self.sum.mean, newer.sum.mean
+        if old is None or new is None:
+            return False
+        return abs(new - old) * math.sqrt(newer.sum.number) > SIGNIFICANT * max(new, old)
+
+
+def _steady(spans: Sequence[_Span]) -> _Span:
+    """Return the longest span from which no shorter one with enough differs by more than chance (Lepski, 1991)."""
+    *shorter, longest = spans
+    known = [*(each for each in shorter if each.sum.number >= ENOUGH_FINISHED), longest]
+    return next(each for index, each in reversed([*enumerate(known)]) if not any(map(each.differs, known[:index])))
+
+
+def _in_cache(ends: _Ends, seconds: float, expected: float) -> float:
     """Return the tokens that a running request holds: as measured, or what is expected of it if that is more.
 
     Long answers stay longer, so the mean over running requests is more than the mean over requests.
     """
     used = running = 0.0
-    for track in found:
-        for sample in track.after(start):
+    for track, end in ends:
+        for sample in track.after(end - seconds):
             if sample.running and sample.kv_usage and sample.kv_capacity_tokens:
                 used += sample.kv_usage * sample.kv_capacity_tokens
                 running += sample.running
     return max(expected, used / running) if running else expected
 
 
-def _output(found: Sequence[Track], begun: float, count: float, start: float, end: float) -> float | None:
-    """Return the mean tokens of answers that ended; if many have not ended yet, of all answers.
-
-    Of the answers, so many have begun, and ``count`` have ended.
-    """
-    ended = _mean(found, tracks.FINISHED_OUTPUTS, count, start, end)
+def _output(ends: _Ends, answers: _Span) -> float | None:
+    """Return the mean tokens of answers that ended; if many have not ended yet, of all answers."""
+    outputs = _summed_up(ends, answers.seconds, tracks.OUTPUTS, tracks.FIRST_TOKENS)
+    begun, count, ended = outputs.number, answers.sum.number, answers.sum.mean
     if begun <= 0 or (count >= FEW_FINISHED and begun - count <= UNENDED_SHARE * begun):
         return ended
-    return _with_unended(_sum(found, tracks.OUTPUTS, start, end), begun, count, ended)
+    return _with_unended(outputs.total, begun, count, ended)
 
 
 def _with_unended(tokens: float, begun: float, count: float, ended: float | None) -> float:
@@ -480,11 +491,3 @@ def _with_unended(tokens: float, begun: float, count: float, ended: float | None
     running = (tokens - count * ended) / (begun - count)  # more than 1 + sqrt(count) run: likely is above so_far
     variation = min(1.0, max(0.0, 2 * running / ended - 1))
     return min(MOST_LONGER * least, least + variation * (likely - least))
-
-
-def _sum(found: Sequence[Track], read: Read, start: float, end: float) -> float:
-    return sum(track.grown(read, start, end) or 0.0 for track in found)
-
-
-def _mean(found: Sequence[Track], total: Read, counted: float, start: float, end: float) -> float | None:
-    return _sum(found, total, start, end) / counted if counted > 0 else None

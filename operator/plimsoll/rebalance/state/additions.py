@@ -1,7 +1,8 @@
 """Every addition is a hypothesis: that what it adds will serve, and that this helps against what called for it.
 
 The result of each is noted in the history of changes, so it survives restarts. After additions in vain no more are made
-for a pause that grows, one try follows each pause, and what was added in vain is taken back.
+for a pause that grows, one try follows each pause, and what was added in vain is taken back. Of replicas that do not
+serve, one goes on for a while before it is taken back as well.
 """
 
 from __future__ import annotations
@@ -31,12 +32,16 @@ from plimsoll.rebalance.state.situation import Newcomer, Serving, Situation
 MOST_IN_A_ROW = 2
 """Additions in a row of which none serves before no more are made. One may have met a bad node."""
 
-FIRST_PAUSE_SECONDS = 600.0
+TRY_SECONDS = 1800.0
+"""How long one replica that does not serve goes on before it is taken back as well. The kubelet pulls an image and
+starts a container again every five minutes at most, and the scheduler looks for a node as often. So what is mended
+meanwhile serves without another addition."""
+
+FIRST_PAUSE_SECONDS = 1800.0
 WITHOUT_EFFECT_SECONDS = 3600.0
 LONGEST_PAUSE_SECONDS = 4800.0
-"""The first pause after additions that do not serve, and after one without effect, which a load that rises ends. The
-pause doubles with each try in vain. The longest is shorter than the time that the history
-keeps a change in any case (:data:`plimsoll.rebalance.state.history.READ_SECONDS`)."""
+"""The first pause after the last replica that does not serve, and after an addition without effect, which a load that
+rises ends. The pause doubles with each try in vain."""
 
 PATIENT_SECONDS, PATIENT_STARTUPS = 900.0, 3.0
 """How long a new replica about which nothing is said may start before it is taken back: as long as one of a move
@@ -67,6 +72,8 @@ _FIGURES = {
 }
 """The figures that call for additions. Arrivals are no such figure, because no number of replicas changes them; what
 they do to a promised time is."""
+
+_FEWER = ChangeKind.REMOVE, ChangeKind.TAKE_BACK
 
 _MINUTE = 60.0
 
@@ -103,7 +110,7 @@ def _known(convert: Callable[[float], int], value: float | None) -> int | None:
 def with_results(situation: Situation) -> ChangeHistory:
     """Return the history with what is known now of each addition. A verdict that a pod disproves is taken back."""
     found: list[ChangeRecord] = []
-    in_a_row = 0
+    in_a_row: int | None = None
     for mark in situation.history.changes:
         judged = replace(mark, result=_result(mark, situation, in_a_row)) if mark.added else mark
         if judged.result is not None:
@@ -112,16 +119,22 @@ def with_results(situation: Situation) -> ChangeHistory:
     return ChangeHistory(tuple(found))
 
 
-def _result(mark: ChangeRecord, situation: Situation, before: int) -> AdditionResult | None:
+def _result(mark: ChangeRecord, situation: Situation, before: int | None) -> AdditionResult | None:
+    """Return the result, given how many additions before were in vain; None: no result of one before is known any more.
+
+    If one before begins to serve after all, those that do not are counted anew.
+    """
     known = mark.result
     if known is None or known.verdict is Verdict.DOES_NOT_SERVE:
         if _serves(mark, situation):
             return AdditionResult(Verdict.SERVES, situation.now)
-        failing = None if known else _failing(mark, situation)
-        return known if failing is None else replace(failing, in_a_row=before + 1)
+        if known is not None:
+            return known if before is None else replace(known, in_a_row=before + 1)
+        failing = _failing(mark, situation)
+        return None if failing is None else replace(failing, in_a_row=(before or 0) + 1)
     if known.verdict is not Verdict.SERVES or mark.called is None or not _is_settled(mark, known, situation):
         return known
-    return _helped(mark.called, situation, known, before)
+    return _helped(mark.called, situation, known, before or 0)
 
 
 def _serves(mark: ChangeRecord, situation: Situation) -> bool:
@@ -221,8 +234,13 @@ class Brake:
 
     @property
     def ends(self) -> float:
-        """When another addition is tried, in POSIX seconds."""
+        """When another addition is tried if nothing of the last ones is left, in POSIX seconds."""
         return self.since + pause_seconds(self.result)
+
+    @property
+    def tries_until(self) -> float:
+        """When the last replica that does not serve is taken back, in POSIX seconds."""
+        return self.since + TRY_SECONDS
 
     @property
     def numbers(self) -> Numbers:
@@ -278,8 +296,20 @@ def braked(change: AddReplica, situation: Situation) -> Wait | None:
     is_gone = not pause_seconds(brake.result) or _without(brake, situation) == situation.placement.replicas
     if is_over and is_gone and change.count == 1:
         return None
-    next_try = "" if situation.now >= brake.ends else to_rfc3339(math.ceil(brake.ends))
-    return Wait(brake.reason, (*wanted, *brake.numbers, ("next_try", next_try)))
+    return Wait(brake.reason, (*wanted, *brake.numbers, *_next_tries(brake, situation.now, is_gone=is_gone)))
+
+
+def _next_tries(brake: Brake, now: float, *, is_gone: bool) -> Numbers:
+    """Return until when the last replica goes on, and when the next try comes, as far as that is known."""
+    last = () if is_gone else last_try(brake, now, brake.tries_until)
+    ends = brake.ends + (TRY_SECONDS if last else 0.0)
+    return ("next_try", to_rfc3339(math.ceil(ends)) if now < ends else ""), *last
+
+
+def last_try(brake: Brake, now: float, until: float) -> Numbers:
+    """Return until when the last replica that does not serve goes on; empty if none does."""
+    goes_on = brake.result.verdict is Verdict.DOES_NOT_SERVE and now < brake.tries_until
+    return (("until", to_rfc3339(math.ceil(until))),) if goes_on else ()
 
 
 def _is_same(brake: Brake, called: Called | None, situation: Situation) -> bool:
@@ -304,16 +334,18 @@ def _being_judged(called: Called | None, situation: Situation, wanted: Numbers) 
 def replicas_without(situation: Situation) -> int:
     """Return the replicas that are wanted without the last additions in vain, if these may be taken back now.
 
-    Nothing that serves ends for additions that do not serve, and none of them ends that may still begin to.
+    Nothing that serves ends for additions that do not serve, and none of them ends that may still begin to. The last
+    one of these stays for a while.
     """
     now, brake = situation.placement.replicas, brake_of(situation)
     if brake is None or brake.is_awaited or not pause_seconds(brake.result):
         return now
+    if brake.result.verdict is Verdict.DOES_NOT_HELP:
+        return _without(brake, situation)
     longest, newcomers = patience_seconds(situation), situation.placement.newcomers
-    is_of_pods = brake.result.verdict is Verdict.DOES_NOT_SERVE
-    if is_of_pods and not all(_is_over(each, longest, situation) for each in newcomers):
+    if not all(_is_over(each, longest, situation) for each in newcomers):
         return now
-    return _without(brake, situation)
+    return min(now, _without(brake, situation) + (situation.now < brake.tries_until))
 
 
 def _without(brake: Brake, situation: Situation) -> int:
@@ -328,17 +360,17 @@ def _without(brake: Brake, situation: Situation) -> int:
 def _in_vain(changes: tuple[ChangeRecord, ...], replicas: int) -> Iterator[ChangeRecord]:
     """Yield the last additions with the same verdict in vain, the newest first, as far as each change follows the last.
 
-    Removals may lie between them. What was taken back ends them, and so does a number that somebody wrote, because it
-    follows no change.
+    Removals may lie between them, and what was taken back. A number that somebody wrote ends them, because it follows
+    no change.
     """
     verdict: Verdict | None = None
     least, most = replicas, float(replicas)  # that the change before must have led to
     for mark in reversed(changes):
         wanted, found = mark.replicas or 0, mark.result and mark.result.verdict
-        if mark.kind not in (ChangeKind.ADD, ChangeKind.REMOVE) or not least <= wanted <= most:
+        if mark.kind not in (ChangeKind.ADD, *_FEWER) or not least <= wanted <= most:
             return
         least, most = (wanted - mark.added, wanted - mark.added) if mark.added else (wanted + 1, math.inf)
-        if mark.kind is ChangeKind.REMOVE or found is None:
+        if mark.kind in _FEWER or found is None:
             continue
         if found not in IN_VAIN or verdict not in (None, found):
             return

@@ -32,6 +32,11 @@ STEP_AGAIN_SECONDS = 7 * 24 * HOUR_SECONDS
 same direction would say that the first did not help as expected."""
 
 
+IN_VAIN_SECONDS = 3 * HOUR_SECONDS
+"""How long an addition in vain is remembered: a replica of it may start for long, one goes on for half an hour, and the
+longest pause after that is 80 minutes (:mod:`plimsoll.rebalance.state.additions`)."""
+
+
 REPLACE_REASONS = (DecisionReason.REPLICA_SLOW, DecisionReason.REPLICA_SILENT, DecisionReason.LOAD_IMBALANCED)
 """The reasons of changes for one replica that is not like the others."""
 
@@ -193,4 +198,6 @@ def _read_for(mark: ChangeRecord) -> float:
         return STEP_AGAIN_SECONDS
     if mark.reason == DecisionReason.MAKES_ROOM and mark.kind is ChangeKind.ROLL_BACK:
         return ROOM_AGAIN_SECONDS
+    if mark.result is not None and mark.result.in_a_row:
+        return IN_VAIN_SECONDS
     return REPLACE_AGAIN_SECONDS if mark.reason in REPLACE_REASONS else READ_SECONDS
