@@ -36,7 +36,7 @@ def seen(pods: int, load: Serves, behind: float | None = None) -> tuple[LoadSumm
     assert known.traffic is not None
     load_of_all = DeploymentLoad(
         known.traffic, pods, KV_TOKENS, rise=0.0, is_settled=False, most_work=None, startup_seconds=0.0,
-        stay_seconds=1800.0, starting=(), apart=0, lost=0.0, share=1.0,
+        stay_seconds=1800.0, starting=(), apart=0, lost=0.0, share=1.0, served=known.traffic.served,
     )  # fmt: skip
     wish = wish_of(load_of_all, MODEL)
     return known, reuse_of(known, wish, MODEL)
