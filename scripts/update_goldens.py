@@ -32,7 +32,7 @@ from plimsoll.cli.reading.documents import read_manifests
 from plimsoll.cli.reading.snapshot_files import groups_from
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.placement.explain import place_words
-from plimsoll.status.places import split_of
+from plimsoll.status.record.places import split_of
 from tests.placement.kept_plans import kept_plans
 from tests.placement.kept_proposals import kept_proposals
 from tests.rebalance.kept_decisions import kept_decisions

@@ -22,7 +22,7 @@ from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.fleet_record import FleetRecord
-from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
+from plimsoll.status.record.report import DeploymentProblem, PoolView, RebalancingReport, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request
 

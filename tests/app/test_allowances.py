@@ -19,8 +19,8 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.state.decisions import DecisionReason, Wait
 from plimsoll.rebalance.state.history import ChangeHistory
-from plimsoll.status.reading import RECORD, Record, read
-from plimsoll.status.report import Report
+from plimsoll.status.record.reading import RECORD, Record, read
+from plimsoll.status.record.report import Report
 from plimsoll.status.writing import document_of, new_status
 from tests.support.live_passes import AUTO, EASY, H100, L4, L40S, NOW, PRESSURE, LivePasses, Open, live_part, pools
 from tests.support.proposal_passes import ProposalPasses

@@ -13,8 +13,8 @@ from plimsoll.decision.surroundings import Surroundings, pool_views
 from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
 from plimsoll.rebalance.signals.reading import Reading
-from plimsoll.status.reading import Record, read
-from plimsoll.status.report import Report
+from plimsoll.status.record.reading import Record, read
+from plimsoll.status.record.report import Report
 from plimsoll.status.writing import HIDDEN_CACHE, document_of, new_status
 from tests.app.test_rebalancing import NOW, pods_of
 from tests.render.workloads import decision

@@ -15,7 +15,7 @@ from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 
 ZONE = "topology.kubernetes.io/zone"
 

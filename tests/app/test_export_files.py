@@ -41,7 +41,7 @@ from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.render.inputs import inputs_digest
-from plimsoll.status.reading import read
+from plimsoll.status.record.reading import read
 from plimsoll.status.sharing import without_sentences
 from testbed.fleet import gpu_node
 from tests.render.workloads import chosen_pool

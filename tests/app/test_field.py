@@ -22,7 +22,7 @@ from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.failed_moves import still_refused
 from plimsoll.placement.extra_pods import REPLACEMENT_SECONDS
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 from testbed.broken_node import LAST_WORDS
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body

@@ -23,7 +23,7 @@ from plimsoll.placement.demands.pools import SeenAnswers, pool_name
 from plimsoll.placement.options.feasibility import sized
 from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.plan import plan
-from plimsoll.status.learned_words import teacher_words
+from plimsoll.status.words.learned import teacher_words
 from tests.support.planning import H100, L4, fleet, gpu, node, pool, request, tenant
 
 ONE, SPEC = Split(1), "digest"

@@ -28,7 +28,7 @@ from plimsoll.app.lookups.model_cache import (
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 from tests.api.manifests import deployment
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"

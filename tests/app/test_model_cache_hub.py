@@ -15,7 +15,7 @@ from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
 from plimsoll.app.lookups.model_cache import ModelCache
 from plimsoll.domain.models.model import ModelFacts
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 from tests.adapters.hostile_hub import HostileHub, serve_hostile_hub
 from tests.adapters.test_hub import CONFIG
 from tests.adapters.test_hub_hostile import silent

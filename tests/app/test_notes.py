@@ -24,7 +24,7 @@ from plimsoll.rebalance.state.decisions import (
     ReplaceReplica,
     Retune,
 )
-from plimsoll.status.report import DeploymentProblem, Report
+from plimsoll.status.record.report import DeploymentProblem, Report
 from tests.support.bodies import inference_deployment_body
 from tests.support.outcomes import deployment_of, desired_of, outcome_of
 from tests.support.planning import H100, L4, fleet, node, pool, request, tenant

@@ -30,7 +30,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.placement.demands.pools import Pool, PoolState
 from plimsoll.placement.demands.rehoming import of_last_hour
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
-from plimsoll.status.reading import Record, read
+from plimsoll.status.record.reading import Record, read
 from testbed.broken_node import LAST_WORDS
 from testbed.rejecting_kubelet import REASONS
 from tests.support.bodies import POOL, inference_deployment_body, pod_body, workload_body

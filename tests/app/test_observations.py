@@ -23,8 +23,8 @@ from plimsoll.engines.vllm.memory.kv_cache.rank_cache import rank_layout
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.pools import Pool
 from plimsoll.placement.options.feasibility import sized
-from plimsoll.status.reading import Record, read
-from plimsoll.status.report import Report
+from plimsoll.status.record.reading import Record, read
+from plimsoll.status.record.report import Report
 from plimsoll.status.writing import document_of, new_status
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, L40S, fleet, gpu, node, pool, request

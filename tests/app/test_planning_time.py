@@ -26,7 +26,7 @@ from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.placement.demands.pools import Decision
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body
 from tests.support.live_passes import L4, Open

@@ -24,7 +24,7 @@ from plimsoll.app.watch.store import uid_of
 from plimsoll.domain.kubernetes_names import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.facts.cluster.host_reading import is_bound
-from plimsoll.status.what_helps import help_sentence
+from plimsoll.status.words.what_helps import help_sentence
 from testbed.fleet import gpu_node
 from testbed.operator_process import USER
 from tests.support import tables

@@ -26,7 +26,7 @@ from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.kubernetes_names import QUEUE_LABEL
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.facts.cluster import fleet_reading
-from plimsoll.status import reading
+from plimsoll.status.record import reading
 from tests.support.bodies import pod_body
 from tests.support.office import MACHINES, NOW, OBJECTS, Office
 from tests.support.planning import H100, L4, gpu, request

@@ -40,8 +40,8 @@ from plimsoll.rebalance.state.history import Called, ChangeHistory, ChangeKind, 
 from plimsoll.rebalance.state.memory import Learned, LoopMemory, Suspect
 from plimsoll.rebalance.state.replacement import LONGEST_SECONDS, Replacement
 from plimsoll.rebalance.state.situation import Newcomer
-from plimsoll.status.reading import Record, read
-from plimsoll.status.report import RebalancingReport, Report
+from plimsoll.status.record.reading import Record, read
+from plimsoll.status.record.report import RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
 from tests.support.engine_loads import Serves, moments, replica_model
 from tests.support.engine_loads import pod as pod_signals

@@ -23,7 +23,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.rebalance.signals.metrics import PodSignals
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.render.inputs import INPUTS_ANNOTATION
-from plimsoll.status.report import Report
+from plimsoll.status.record.report import Report
 from plimsoll.status.writing import new_status
 from tests.app.test_rolled_back import CRASHED, NO_IMAGE, planned, status, unready
 from tests.support.bodies import Body

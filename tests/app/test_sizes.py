@@ -25,7 +25,7 @@ from plimsoll.app.watch.sizes import (
 )
 from plimsoll.app.watch.store import Bounds, Store
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.status.reading import record_of
+from plimsoll.status.record.reading import record_of
 from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body
 from tests.support.live_passes import L4, Open

@@ -25,7 +25,7 @@ from plimsoll.decision import observing
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.status.report import Report
+from plimsoll.status.record.report import Report
 from tests.support.desk import Desk
 from tests.support.planning import H100, fleet, node
 

@@ -12,7 +12,7 @@ from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS,
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import VANISH_GUARD, Store, is_stored, key_of, uid_of, version_of
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.status.reading import record_of, whole_status
+from plimsoll.status.record.reading import record_of, whole_status
 from tests.support.bodies import inference_deployment_body, node_body, pod_body
 
 KEY = ObjectKey("ns", "llama")

@@ -18,8 +18,8 @@ from plimsoll.decision.surroundings import Surroundings, read_pools
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
-from plimsoll.status.reading import Record, read
-from plimsoll.status.workload_trust import (
+from plimsoll.status.record.reading import Record, read
+from plimsoll.status.record.workload_trust import (
     controller_of,
     is_adoptable,
     is_of_namesake,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plimsoll.decision.surroundings import read_pools
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
-from plimsoll.status.reading import Record
+from plimsoll.status.record.reading import Record
 from tests.app.test_workload_trust import around, changed
 from tests.support.bodies import POOL, Body, pod_body
 from tests.support.tables import examples

@@ -24,7 +24,7 @@ from plimsoll.app.write.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECON
 from plimsoll.decision.deployment import Deployment
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import POOL_ANNOTATION, POOL_LABEL
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.honest import honest_nodes, honest_spec
 from tests.support.installed import LLAMA_8B, inference_deployment

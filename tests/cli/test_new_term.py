@@ -19,8 +19,8 @@ from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.explain import estimate_sentence
-from plimsoll.status.reading import Record
-from plimsoll.status.report import Report
+from plimsoll.status.record.reading import Record
+from plimsoll.status.record.report import Report
 from plimsoll.status.writing import document_of, new_status
 from tests.cli.test_estimate import Ran, one
 from tests.render.workloads import decision

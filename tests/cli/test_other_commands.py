@@ -21,8 +21,8 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
-from plimsoll.status.reading import Record
-from plimsoll.status.report import PoolView, RebalancingReport, Report
+from plimsoll.status.record.reading import Record
+from plimsoll.status.record.report import PoolView, RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
 from tests.cli.conftest import Run
 from tests.render.workloads import decision

@@ -16,7 +16,7 @@ from plimsoll.cli.reading.files import MAX_YAML_BYTES
 from plimsoll.decision import decide as decide_module
 from plimsoll.decision.deployment import Deployment
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.status.report import Report
+from plimsoll.status.record.report import Report
 from tests.cli.conftest import Run, deployments
 
 ROOT = Path(__file__).resolve().parents[2]

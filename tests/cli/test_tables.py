@@ -14,7 +14,7 @@ from plimsoll.app.review.values import Bill, Review
 from plimsoll.cli.plans.review import others_text
 from plimsoll.cli.plans.tables import print_details, print_estimate
 from plimsoll.domain.units import GIB
-from plimsoll.status.reading import read, whole_status
+from plimsoll.status.record.reading import read, whole_status
 from tests.status.test_record_reading import ESTIMATE, GOOD
 
 FULL = {

@@ -18,7 +18,7 @@ from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
 from plimsoll.domain.units import GIB
-from plimsoll.status.observations import observation_entry
+from plimsoll.status.record.observations import observation_entry
 from plimsoll.status.writing import document_of
 from testbed.control_plane import ControlPlane
 from tests.support.installed import GROUP, LLAMA_8B, View, inference_deployment, namespace_of, on_gpu

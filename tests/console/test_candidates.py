@@ -14,7 +14,7 @@ from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import rejection_sentence
-from plimsoll.status.rejected import rejected
+from plimsoll.status.record.rejected import rejected
 from plimsoll.status.writing import document_of
 from tests.placement.test_explain import REJECTIONS
 from tests.support.console_pages import chat

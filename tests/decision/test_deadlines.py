@@ -17,8 +17,8 @@ from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.clocks import EarlierSettings, MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove
 from plimsoll.placement.demands.pools import Pool
-from plimsoll.status.left_out import Coming
-from plimsoll.status.reading import read
+from plimsoll.status.record.reading import read
+from plimsoll.status.words.left_out import Coming
 from tests.support.outcomes import deployment_of, outcome_of
 from tests.support.planning import H100, pool
 

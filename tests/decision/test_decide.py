@@ -18,7 +18,7 @@ from plimsoll.decision.outcome import Outcomes
 from plimsoll.decision.supervisor import PassSupervisor
 from plimsoll.decision.world import World
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 from tests.support.bodies import inference_deployment_body
 from tests.support.live_passes import H100, L4, L40S, LivePasses
 from tests.support.outcomes import deployment_of, without_answers

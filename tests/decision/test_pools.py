@@ -22,7 +22,7 @@ from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep
 from plimsoll.render.inputs import INPUTS_ANNOTATION
-from plimsoll.status.reading import Record
+from plimsoll.status.record.reading import Record
 from tests.api.manifests import deployment
 from tests.support.outcomes import deployment_of, ready_of
 from tests.support.planning import H100, L4, fleet, gpu, node, pool, request

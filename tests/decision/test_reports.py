@@ -28,8 +28,8 @@ from plimsoll.placement.demands.pools import Decision, Pool, PoolState, SeenAnsw
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.feasibility import sized
 from plimsoll.placement.plan import plan
-from plimsoll.status.reading import record_of
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.reading import record_of
+from plimsoll.status.record.report import DeploymentProblem
 from tests.api.manifests import deployment
 from tests.support.bodies import inference_deployment_body
 from tests.support.outcomes import NOTHING_RUNS, deployment_of, identity_of, outcome_of, ready_of

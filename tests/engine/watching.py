@@ -24,7 +24,7 @@ from plimsoll.rebalance.signals.metrics import EngineSample
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.decisions import AddReplica, LoopDecision
 from plimsoll.rebalance.state.history import ChangeHistory
-from plimsoll.status.reading import Record
+from plimsoll.status.record.reading import Record
 from testbed.binaries import ensure_binaries
 from testbed.engine.server import EngineServer
 from testbed.prometheus import Prometheus

@@ -24,8 +24,8 @@ from plimsoll.engines.failures import read_failure
 from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.rebalance.signals.metrics import EngineSample, SignalState
-from plimsoll.status.reading import Record, read
-from plimsoll.status.report import Report
+from plimsoll.status.record.reading import Record, read
+from plimsoll.status.record.report import Report
 from plimsoll.status.writing import document_of, new_status
 from tests.adapters.fake_prometheus import matrix, send_json, serving
 from tests.api.manifests import deployment

@@ -105,7 +105,7 @@ from plimsoll.rebalance.state.memory import (
 )
 from plimsoll.simulation.run import MANY_REPLICAS, MOST_REPLICAS, USUAL_SCRAPE_SECONDS
 from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
-from plimsoll.status.decisions import MOST_DECISIONS
+from plimsoll.status.record.decisions import MOST_DECISIONS
 from testbed.fleet import mixed_fleet
 from testbed.own_programs import SUITABLE
 from testbed.versions import FAMILIES

@@ -14,7 +14,7 @@ from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, ProposalContent, 
 from plimsoll.domain import kubernetes_names
 from plimsoll.rebalance.inbox import LIFE_SECONDS, Standing, VoteOutcome
 from plimsoll.render import placement_proposals
-from plimsoll.status.acknowledged import LONGEST_SECONDS, AcknowledgementOutcome
+from plimsoll.status.record.acknowledged import LONGEST_SECONDS, AcknowledgementOutcome
 from scripts.generate_crd import PLAIN, TEMPLATES, files
 from tests.house.test_crd import FORBIDDEN, nodes
 

@@ -47,10 +47,10 @@ from plimsoll.placement.places.place import place
 from plimsoll.placement.plan import plan
 from plimsoll.render.inputs import inputs_digest
 from plimsoll.render.names import POOL_ANNOTATION
-from plimsoll.status.places import split_of
-from plimsoll.status.reading import read
-from plimsoll.status.report import Report
-from plimsoll.status.workload_trust import record_doubt, target_of
+from plimsoll.status.record.places import split_of
+from plimsoll.status.record.reading import read
+from plimsoll.status.record.report import Report
+from plimsoll.status.record.workload_trust import record_doubt, target_of
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import chosen_pool, container, options, rendered
 from tests.support.planning import H100, LLAMA_8B, fleet, gpu, model, node, placed, pool, request

@@ -23,7 +23,7 @@ from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import DEFAULT_SOLVER
 from plimsoll.placement.solvers.problem import pose
 from plimsoll.status.conditions import conditions
-from plimsoll.status.report import Report
+from plimsoll.status.record.report import Report
 from tests.support.planning import ENGINE, H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
 
 HALF = "h100-sxm-80gb-mig-3g.40gb"

@@ -20,7 +20,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.plan import plan
 from plimsoll.status.conditions import conditions
-from plimsoll.status.report import Report
+from plimsoll.status.record.report import Report
 from tests.support.limit_ranger import limit_range
 from tests.support.planning import ENGINE, H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
 

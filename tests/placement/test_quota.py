@@ -17,7 +17,7 @@ from plimsoll.placement.explain import remedy_sentence
 from plimsoll.placement.ledger import Ledger, QuotaUse, room_in
 from plimsoll.placement.plan import plan
 from plimsoll.status.conditions import conditions
-from plimsoll.status.report import PoolView, Report
+from plimsoll.status.record.report import PoolView, Report
 from tests.support.planning import H100, L40S, LLAMA_70B_FP8, MI300X, fleet, node, pool, request, tenant
 
 RESOURCE = "nvidia.com/gpu"

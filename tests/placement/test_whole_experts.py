@@ -15,10 +15,10 @@ from plimsoll.domain.requests.serving import Overrides, Request
 from plimsoll.placement.demands.pools import Decision, Pool, Tenant
 from plimsoll.placement.options.candidates import splits_for
 from plimsoll.placement.plan import plan
-from plimsoll.status.places import split_of
-from plimsoll.status.reading import read
-from plimsoll.status.report import Report
-from plimsoll.status.workload_trust import target_of
+from plimsoll.status.record.places import split_of
+from plimsoll.status.record.reading import read
+from plimsoll.status.record.report import Report
+from plimsoll.status.record.workload_trust import target_of
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import container, options, rendered
 from tests.support.planning import LLAMA_8B, fleet, gpu, model, node, pool, refusal, request, unplaceable

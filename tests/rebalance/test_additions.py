@@ -20,7 +20,7 @@ from plimsoll.rebalance.state.history import AdditionResult, Called, ChangeHisto
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.situation import Newcomer, Serving, Situation
 from plimsoll.rebalance.why import sentence
-from plimsoll.status.loop import MARK
+from plimsoll.status.record.loop import MARK
 from tests.support.engine_loads import NOW, Serves, replica_model, traffic
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, BUSY, CAPACITY, EASY, situation

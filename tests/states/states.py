@@ -23,8 +23,8 @@ from plimsoll.domain.requests.weights import Weights, WeightsState, WeightsView
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.placement.demands.failed_moves import Delay
 from plimsoll.placement.demands.pools import Decision, PoolState
-from plimsoll.status.reading import Record
-from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report, RoutingReport
+from plimsoll.status.record.reading import Record
+from plimsoll.status.record.report import DeploymentProblem, PoolView, RebalancingReport, Report, RoutingReport
 from plimsoll.status.severity import ALERTS, PATIENCE_SECONDS, Severity
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import decision

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.status.acknowledged import (
+from plimsoll.status.record.acknowledged import (
     ACKNOWLEDGED,
     AcknowledgementOutcome,
     AskedAcknowledgement,
@@ -15,7 +15,7 @@ from plimsoll.status.acknowledged import (
     answers_of,
     expiry_fault,
 )
-from plimsoll.status.reading import read
+from plimsoll.status.record.reading import read
 from plimsoll.status.severity import (
     Acknowledgement,
     Judged,

@@ -17,7 +17,7 @@ from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove
 from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
 from plimsoll.status.conditions import Since, conditions
-from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
+from plimsoll.status.record.report import DeploymentProblem, PoolView, RebalancingReport, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, pool, request
 from tests.support.tables import every_case

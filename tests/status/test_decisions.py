@@ -8,7 +8,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Decision, Pool
 from plimsoll.placement.plan import plan
-from plimsoll.status.decisions import DecisionNote, remembered
+from plimsoll.status.record.decisions import DecisionNote, remembered
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 from tests.support.status_schema import most_items
 

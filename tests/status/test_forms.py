@@ -41,8 +41,9 @@ from plimsoll.rebalance.state.history import (
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.rebalance.state.room import Leaving, RoomOrder
-from plimsoll.status import decisions, loop, observations, places, writing
-from plimsoll.status.forms import Field, Form, Unusable, number, word
+from plimsoll.status import writing
+from plimsoll.status.record import decisions, loop, observations, places
+from plimsoll.status.record.forms import Field, Form, Unusable, number, word
 from plimsoll.status.writing import document_of
 from tests.support.tables import examples
 

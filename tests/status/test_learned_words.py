@@ -11,8 +11,8 @@ from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.memory.calibration import corrections
-from plimsoll.status.learned_words import Source, correction_words, learned_sentence, sources_of
 from plimsoll.status.signs import expected_bytes
+from plimsoll.status.words.learned import Source, correction_words, learned_sentence, sources_of
 
 KIND = EngineKind("org/m", Precision.BF16, KvPrecision.BF16, "l4-24gb", EngineVersion(0, 32), Split(2))
 MEASURED = Observation(KIND, Witness.METRICS, 10 * GIB, 8 * GIB)

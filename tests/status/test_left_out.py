@@ -13,8 +13,8 @@ from plimsoll.domain.requests.serving import GpuConstraints, Overrides
 from plimsoll.facts.cluster.taints import STARTUP_PREFIX
 from plimsoll.placement.plan import plan
 from plimsoll.status.conditions import conditions
-from plimsoll.status.left_out import Coming, NewNodes, left_out_sentence
-from plimsoll.status.report import Report
+from plimsoll.status.record.report import Report
+from plimsoll.status.words.left_out import Coming, NewNodes, left_out_sentence
 from tests.support.planning import H100, LLAMA_70B_FP8, fleet, node, request, tenant
 
 NODE_STARTS_SECONDS = 900.0

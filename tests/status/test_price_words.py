@@ -7,7 +7,7 @@ import pytest
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.public_words import Numbers, PriceDoubt
 from plimsoll.facts.prices.remarks import PriceRemark
-from plimsoll.status.price_words import remark_sentence, remark_summaries
+from plimsoll.status.words.prices import remark_sentence, remark_summaries
 
 OLD: Numbers = (("days", 130), ("limit_days", 120), ("newest", "2026-07-15"))
 UPSIDE: Numbers = (("usd", "3.5"), ("lesser", "h100-sxm-80gb"), ("lesser_usd", "4.125"))

@@ -16,8 +16,8 @@ from plimsoll.decision.turns import Standing
 from plimsoll.placement.demands import failed_moves
 from plimsoll.placement.demands.clocks import trusted
 from plimsoll.placement.demands.rehoming import of_last_hour
-from plimsoll.status.reading import read, record_of
-from plimsoll.status.report import Report
+from plimsoll.status.record.reading import read, record_of
+from plimsoll.status.record.report import Report
 from plimsoll.status.writing import document_of, new_status
 from tests.status.test_record_reading import (
     ENTRY,

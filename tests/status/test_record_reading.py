@@ -20,8 +20,8 @@ from plimsoll.placement.demands.pools import Pool, PoolState
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.status.places import split_of
-from plimsoll.status.reading import Record, read, record_of, whole_status, with_status
+from plimsoll.status.record.places import split_of
+from plimsoll.status.record.reading import Record, read, record_of, whole_status, with_status
 from plimsoll.status.writing import document_of
 from tests.support.bodies import POOL, inference_deployment_body
 from tests.support.tables import every_case

@@ -23,8 +23,8 @@ from plimsoll.placement.options.speed import load_of
 from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status import writing
-from plimsoll.status.reading import Record, read, whole_status
-from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
+from plimsoll.status.record.reading import Record, read, whole_status
+from plimsoll.status.record.report import DeploymentProblem, PoolView, RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import decision
 from tests.status.test_record_reading import GOOD

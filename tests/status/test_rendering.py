@@ -21,9 +21,9 @@ from plimsoll.domain.units import GIB, MIB
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.status.reading import read
-from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
-from plimsoll.status.weights_words import weights_fields, weights_sentence
+from plimsoll.status.record.reading import read
+from plimsoll.status.record.report import DeploymentProblem, PoolView, RebalancingReport, Report
+from plimsoll.status.words.weights import weights_fields, weights_sentence
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, fleet, gpu, model, node, request

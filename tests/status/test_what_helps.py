@@ -16,7 +16,7 @@ from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.diagnosis.trouble import trouble_of
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.status.severity import Sign, Signs, State, diagnosis_words, state_of
-from plimsoll.status.what_helps import ALL_IS_WELL, WHAT_HELPS, help_sentence, why_and_help
+from plimsoll.status.words.what_helps import ALL_IS_WELL, WHAT_HELPS, help_sentence, why_and_help
 from tests.support.tables import every_case
 
 PACKAGE = Path(plimsoll.__file__).parent

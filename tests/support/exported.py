@@ -35,7 +35,7 @@ from plimsoll.app.settings import Settings
 from plimsoll.cli.plans.review import document
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
-from plimsoll.status.reading import RECORD
+from plimsoll.status.record.reading import RECORD
 from tests.support.office import Office
 from tests.support.slices import resource_claim, resource_slice
 

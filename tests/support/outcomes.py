@@ -17,7 +17,7 @@ from plimsoll.decision.turns import Standing
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
 from plimsoll.rebalance.state.history import ChangeHistory
-from plimsoll.status.reading import record_of
+from plimsoll.status.record.reading import record_of
 from tests.support.bodies import inference_deployment_body
 
 KEY = ObjectKey("ns", "chat")

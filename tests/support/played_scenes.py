@@ -21,8 +21,8 @@ from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.rebalance.figures import LiveFigures
-from plimsoll.status.reading import Record
-from plimsoll.status.report import DeploymentProblem, PoolView, RebalancingReport, Report
+from plimsoll.status.record.reading import Record
+from plimsoll.status.record.report import DeploymentProblem, PoolView, RebalancingReport, Report
 from plimsoll.status.severity import Acknowledgement, Judged, state_of
 from plimsoll.status.signs import signs_of
 from plimsoll.status.writing import new_status

@@ -17,7 +17,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.rebalance.figures import LiveFigures
-from plimsoll.status.report import Report
+from plimsoll.status.record.report import Report
 from plimsoll.status.severity import Judged
 
 

@@ -21,7 +21,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.law.learning import CapacityReading
-from plimsoll.status.report import Report
+from plimsoll.status.record.report import Report
 from plimsoll.status.severity import Judged
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from plimsoll.app.backoff import Backoff
 from plimsoll.decision.supervisor import PassStep, error_words, fault_problem
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 
 logger = logging.getLogger("plimsoll.faults")
 

@@ -45,8 +45,8 @@ from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.solvers.deciding import Overload
-from plimsoll.status.reading import Record
-from plimsoll.status.report import DeploymentProblem, Report
+from plimsoll.status.record.reading import Record
+from plimsoll.status.record.report import DeploymentProblem, Report
 from plimsoll.status.writing import document_of, new_status
 
 T = TypeVar("T")

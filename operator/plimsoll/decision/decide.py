@@ -48,8 +48,8 @@ from plimsoll.rebalance.decide import kind_of
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.allowance import COUNTED, Allowance, FleetBudget
-from plimsoll.status.left_out import NewNodes, left_out_sentence
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
+from plimsoll.status.words.left_out import NewNodes, left_out_sentence
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ from plimsoll.rebalance.inbox import PendingProposals
 from plimsoll.rebalance.state.allowance import Opening
 from plimsoll.rebalance.state.policy import ScheduledMinimum
 from plimsoll.render.placement_proposals import Owner
-from plimsoll.status.acknowledged import AskedAcknowledgement
-from plimsoll.status.reading import Record
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.acknowledged import AskedAcknowledgement
+from plimsoll.status.record.reading import Record
+from plimsoll.status.record.report import DeploymentProblem
 
 LEAST_CHANGES = 3
 """Changes of ``spec.replicas`` within an hour that make a contest. One or two are a person's or a deployment tool's."""

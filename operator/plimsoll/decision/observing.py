@@ -39,8 +39,8 @@ from plimsoll.placement.options.feasibility import sized
 from plimsoll.rebalance.signals.load import summarize
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
-from plimsoll.status.places import split_of
-from plimsoll.status.reading import Record
+from plimsoll.status.record.places import split_of
+from plimsoll.status.record.reading import Record
 
 
 def observe(deployment: Deployment, reading: Reading | None, fleet: Fleet, memo: Memo) -> Observed:

@@ -17,8 +17,8 @@ from plimsoll.placement.demands.clocks import RetuneClock
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.extra_pods import Replacements
 from plimsoll.placement.transition.hypothesis import Plan
-from plimsoll.status.left_out import NOTHING_COMES, Coming
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
+from plimsoll.status.words.left_out import NOTHING_COMES, Coming
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from plimsoll.placement.demands.rehoming import of_last_hour
 from plimsoll.placement.demands.roll_back import NOT_READY, is_late
 from plimsoll.rebalance.state.decisions import Retune
 from plimsoll.render.inputs import INPUTS_ANNOTATION
-from plimsoll.status.reading import Record
+from plimsoll.status.record.reading import Record
 
 LONGEST_WORDS = 600
 """The most characters of a pod's words that a status holds."""

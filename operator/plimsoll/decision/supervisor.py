@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from plimsoll.decision.deployment import Deployment
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 
 T = TypeVar("T")
 

@@ -21,10 +21,10 @@ from plimsoll.domain.units import from_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import Obstacle, chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.demands.pools import Pool, PoolState
-from plimsoll.status.places import MOST_REPLICAS
-from plimsoll.status.reading import Body, Record, record_of
-from plimsoll.status.report import PoolView
-from plimsoll.status.workload_trust import drain_of, target_of
+from plimsoll.status.record.places import MOST_REPLICAS
+from plimsoll.status.record.reading import Body, Record, record_of
+from plimsoll.status.record.report import PoolView
+from plimsoll.status.record.workload_trust import drain_of, target_of
 
 PROMISE_SECONDS = 60
 """How long GPUs stay reserved for refused pods: a person may fix the policy or the quota, or may not."""

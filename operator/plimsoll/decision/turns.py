@@ -60,9 +60,9 @@ from plimsoll.rebalance.state.situation import (
 )
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.proposal_words import proposal_sentence
-from plimsoll.status.loop import ANSWERED
-from plimsoll.status.reading import Record
-from plimsoll.status.report import RebalancingReport
+from plimsoll.status.record.loop import ANSWERED
+from plimsoll.status.record.reading import Record
+from plimsoll.status.record.report import RebalancingReport
 
 UNBOUNDED_REPLICAS = 1000
 """The upper limit if the user gives none, which only Recommend mode and an external scaler allow."""

@@ -28,10 +28,10 @@ from plimsoll.placement.explain import (
     rejection_sentence,
     remedy_sentence,
 )
-from plimsoll.status.report import PoolView, Report
-from plimsoll.status.routing_words import routing_trouble
-from plimsoll.status.weights_words import weights_sentence
-from plimsoll.status.what_helps import why_and_help
+from plimsoll.status.record.report import PoolView, Report
+from plimsoll.status.words.routing import routing_trouble
+from plimsoll.status.words.weights import weights_sentence
+from plimsoll.status.words.what_helps import why_and_help
 
 CRASH_RESTARTS = 1
 """From this many restarts a failed start counts as stalled: the same arguments will fail again."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from plimsoll.api.v1alpha1.status import EstimateStatus, InferenceDeploymentStatus
 from plimsoll.domain.units import from_rfc3339
-from plimsoll.status.acknowledged import ACKNOWLEDGED
+from plimsoll.status.record.acknowledged import ACKNOWLEDGED
 from plimsoll.status.severity import Acknowledgement, LoadLine, Sign, Signs, load_line
 
 

@@ -27,18 +27,27 @@ from plimsoll.placement.options.streamed_layers import host_layers
 from plimsoll.render.names import pod_selector
 from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.status.conditions import Since, conditions
-from plimsoll.status.decisions import DECISION, SIZE, ChosenSize
-from plimsoll.status.engines import chosen_fields
-from plimsoll.status.forms import Fields, Form
-from plimsoll.status.learned_words import teacher_words
-from plimsoll.status.loop import REBALANCING
-from plimsoll.status.observations import PLATFORMS, SEEN
-from plimsoll.status.places import FAILED_MOVE, MOVE, POOL, REHOMING, RETUNE, TOO_SMALL, place_fields, split_fields
-from plimsoll.status.reading import Record, shown_parts
-from plimsoll.status.rejected import rejected
-from plimsoll.status.report import Report
-from plimsoll.status.routing_words import routing_fields, url_for_clients
-from plimsoll.status.weights_words import weights_fields
+from plimsoll.status.record.decisions import DECISION, SIZE, ChosenSize
+from plimsoll.status.record.forms import Fields, Form
+from plimsoll.status.record.loop import REBALANCING
+from plimsoll.status.record.observations import PLATFORMS, SEEN
+from plimsoll.status.record.places import (
+    FAILED_MOVE,
+    MOVE,
+    POOL,
+    REHOMING,
+    RETUNE,
+    TOO_SMALL,
+    place_fields,
+    split_fields,
+)
+from plimsoll.status.record.reading import Record, shown_parts
+from plimsoll.status.record.rejected import rejected
+from plimsoll.status.record.report import Report
+from plimsoll.status.words.engines import chosen_fields
+from plimsoll.status.words.learned import teacher_words
+from plimsoll.status.words.routing import routing_fields, url_for_clients
+from plimsoll.status.words.weights import weights_fields
 
 MAX_REJECTIONS = 40
 """The most rejections in a status: four splits on ten GPU types. The rest is only counted."""

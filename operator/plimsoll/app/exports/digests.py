@@ -24,8 +24,8 @@ from plimsoll.domain.requests.workload import WorkloadOptions
 from plimsoll.placement.demands.pools import Decision, PlannedPool, running_engine
 from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
 from plimsoll.render.names import POOL_LABEL
-from plimsoll.status.observations import recorded_platforms
-from plimsoll.status.reading import record_of
+from plimsoll.status.record.observations import recorded_platforms
+from plimsoll.status.record.reading import record_of
 from plimsoll.status.sharing import with_other_digests
 
 ANOTHER = "another"

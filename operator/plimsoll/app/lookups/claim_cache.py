@@ -23,7 +23,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.facts.cluster.claim_reading import class_name, read_claim, volume_name
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 
 BOUND_SECONDS = 600.0
 """How long an answer about a bound claim is used while its pods find places. Its volume stays where it is."""

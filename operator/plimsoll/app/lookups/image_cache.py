@@ -21,7 +21,7 @@ from plimsoll.app.lookups.lanes import Lane
 from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.errors import PlimsollError, RateLimited
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 
 READ_SECONDS = 3600.0
 """How long an answer is used. A tag may be moved to another image, which nearly always has the same platforms."""

@@ -25,7 +25,7 @@ from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, PlimsollError, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 
 RETRY_FIRST_SECONDS = 5.0
 """The first pause after a source did not answer. Each further pause is twice as long."""

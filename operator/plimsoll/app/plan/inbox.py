@@ -29,9 +29,9 @@ from plimsoll.rebalance.inbox import (
 )
 from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.render.placement_proposals import STATE_LABEL, Found, Owner, in_state, placement_proposal
-from plimsoll.status.acknowledged import AcknowledgementAnswer, AcknowledgementOutcome, AskedAcknowledgement
-from plimsoll.status.approval_words import orphan_sentence, outcome_sentence
-from plimsoll.status.workload_trust import controller_of
+from plimsoll.status.record.acknowledged import AcknowledgementAnswer, AcknowledgementOutcome, AskedAcknowledgement
+from plimsoll.status.record.workload_trust import controller_of
+from plimsoll.status.words.approvals import orphan_sentence, outcome_sentence
 
 MOST_COMPLAINTS = 100
 """The most objects that are named in the log because they cannot be read."""

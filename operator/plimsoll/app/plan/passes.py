@@ -55,9 +55,9 @@ from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.render.placement_proposals import Owner
-from plimsoll.status.loop import answered_proposals_of
-from plimsoll.status.reading import Record, record_of, with_status
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.loop import answered_proposals_of
+from plimsoll.status.record.reading import Record, record_of, with_status
+from plimsoll.status.record.report import DeploymentProblem
 
 T = TypeVar("T")
 

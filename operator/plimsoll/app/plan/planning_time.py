@@ -26,7 +26,7 @@ from typing import TypeVar
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.report import DeploymentProblem
 
 T = TypeVar("T")
 

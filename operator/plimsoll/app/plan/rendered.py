@@ -27,15 +27,15 @@ from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.placement.extra_pods import Replacements
-from plimsoll.status.acknowledged import (
+from plimsoll.status.record.acknowledged import (
     ACKNOWLEDGED,
     AcknowledgementAnswer,
     AcknowledgementOutcome,
     acknowledged_by,
     answers_of,
 )
-from plimsoll.status.reading import Record
-from plimsoll.status.report import Report
+from plimsoll.status.record.reading import Record
+from plimsoll.status.record.report import Report
 from plimsoll.status.severity import Judged, state_at
 from plimsoll.status.signs import signs_of
 from plimsoll.status.writing import document_of, new_status

@@ -12,7 +12,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.fleet_record import FleetRecord
-from plimsoll.status.report import Report
+from plimsoll.status.record.report import Report
 from plimsoll.status.severity import Judged
 
 

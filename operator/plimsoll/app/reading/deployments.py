@@ -60,9 +60,9 @@ from plimsoll.facts.cluster.quota_reading import LimitRanges
 from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
 from plimsoll.placement.demands.pools import PoolState, running_engine
 from plimsoll.placement.options.total_load import with_size
-from plimsoll.status.observations import recorded_platforms
-from plimsoll.status.reading import Record
-from plimsoll.status.report import DeploymentProblem
+from plimsoll.status.record.observations import recorded_platforms
+from plimsoll.status.record.reading import Record
+from plimsoll.status.record.report import DeploymentProblem
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ from plimsoll.render.names import (
     router_name,
     workload_name,
 )
-from plimsoll.status.workload_trust import controller_of, is_of_namesake, workload_doubt
+from plimsoll.status.record.workload_trust import controller_of, is_of_namesake, workload_doubt
 
 MOST_COMPLAINTS = 20
 """The most complaints about one object's pods and workloads in one pass: ten thousand false pods must not fill the

@@ -24,8 +24,8 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.demands.pools import PlannedPool, Pool, PoolState, as_it_runs
 from plimsoll.placement.options.feasibility import hourly_price
-from plimsoll.status.learned_words import Source, learned_sentence, sources_of
-from plimsoll.status.reading import read, whole_status
+from plimsoll.status.record.reading import read, whole_status
+from plimsoll.status.words.learned import Source, learned_sentence, sources_of
 
 
 async def review(

@@ -16,7 +16,7 @@ from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.prices.remarks import PriceRemark, remarks_on
 from plimsoll.facts.prices.repricing import OwnPrices
-from plimsoll.status.price_words import remark_summaries
+from plimsoll.status.words.prices import remark_summaries
 
 PAUSE_SECONDS = 10.0
 """The longest time until an edit is noticed. Prices change by the day, so this is enough."""

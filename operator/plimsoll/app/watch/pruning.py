@@ -31,7 +31,7 @@ from plimsoll.render.names import (
     POOL_ANNOTATION,
     POOL_LABEL,
 )
-from plimsoll.status.reading import RECORD, read
+from plimsoll.status.record.reading import RECORD, read
 
 Body = Mapping[str, Any]
 

@@ -31,8 +31,8 @@ from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
-from plimsoll.status.what_helps import WHAT_HELPS_MARK
-from plimsoll.status.workload_trust import controller_of, is_adoptable, is_of_namesake, record_doubt
+from plimsoll.status.record.workload_trust import controller_of, is_adoptable, is_of_namesake, record_doubt
+from plimsoll.status.words.what_helps import WHAT_HELPS_MARK
 
 REMOVED_SECONDS = 5.0
 """How long an object counts as deleted after the request, whatever the watch reports."""

@@ -12,7 +12,7 @@ from plimsoll.placement.demands.failed_moves import FailedMove, settings_words, 
 from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.explain import estimate_sentence, place_words
 from plimsoll.status.conditions import planned_sentence
-from plimsoll.status.what_helps import WHAT_HELPS, why_and_help
+from plimsoll.status.words.what_helps import WHAT_HELPS, why_and_help
 
 
 def notes_of(desired: Desired) -> list[Note]:

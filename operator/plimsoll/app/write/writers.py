@@ -40,7 +40,7 @@ from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.render.names import POOL_LABEL
-from plimsoll.status.report import DeploymentProblem, Report
+from plimsoll.status.record.report import DeploymentProblem, Report
 from plimsoll.status.writing import document_of, new_status
 
 LISTENING_SECONDS = 0.1

@@ -14,7 +14,7 @@ from plimsoll.domain.decisions.observations import Correction, EngineKind
 from plimsoll.domain.decisions.outcomes import Rejection
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.options.sizing import Sized
-from plimsoll.status.learned_words import Source, learned_sentence, sources_of
+from plimsoll.status.words.learned import Source, learned_sentence, sources_of
 
 Answers = list[Sized | Rejection]
 

@@ -12,8 +12,8 @@ from plimsoll.cli.cluster.answering import approval_body
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import API_VERSION, APPROVAL_PLURAL, KIND, ObjectKey
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
-from plimsoll.status.acknowledged import expiry_fault, finding_fault
-from plimsoll.status.reading import record_of, whole_status
+from plimsoll.status.record.acknowledged import expiry_fault, finding_fault
+from plimsoll.status.record.reading import record_of, whole_status
 from plimsoll.status.severity import state_of
 from plimsoll.status.signs import signs_of
 

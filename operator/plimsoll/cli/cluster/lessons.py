@@ -16,7 +16,7 @@ from plimsoll.domain.decisions.observations import Correction, Seen
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import counted
 from plimsoll.memory.calibration import corrections
-from plimsoll.status.reading import read, whole_status
+from plimsoll.status.record.reading import read, whole_status
 
 Body = Mapping[str, Any]
 

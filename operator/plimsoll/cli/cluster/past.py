@@ -21,8 +21,8 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.placement.demands.pools import Place, running_engine
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy, ScheduledMinimum
 from plimsoll.simulation.replay import Schedule
-from plimsoll.status.places import split_of
-from plimsoll.status.reading import record_of, whole_status
+from plimsoll.status.record.places import split_of
+from plimsoll.status.record.reading import record_of, whole_status
 
 Body = Mapping[str, Any]
 

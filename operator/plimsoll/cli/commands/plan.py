@@ -48,7 +48,7 @@ from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.facts.prices.remarks import remarks_on
 from plimsoll.placement.demands.pools import as_it_runs
-from plimsoll.status.price_words import remark_summaries
+from plimsoll.status.words.prices import remark_summaries
 
 
 @click.command("plan")

@@ -18,7 +18,7 @@ from plimsoll.domain.cluster.gpus import CapacityType, GpuType, MarketOffers, Pr
 from plimsoll.domain.public_words import PriceDoubt
 from plimsoll.domain.units import format_price
 from plimsoll.facts.prices.remarks import OLDEST_DAYS, PriceRemark, remarks_on
-from plimsoll.status.price_words import remark_sentence, remark_summaries
+from plimsoll.status.words.prices import remark_sentence, remark_summaries
 
 
 @click.group("prices", cls=CommandGroup, invoke_without_command=True)

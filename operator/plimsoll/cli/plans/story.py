@@ -24,12 +24,12 @@ from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.failed_moves import settings_words
 from plimsoll.placement.explain import place_words
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
-from plimsoll.status.engines import title_of
-from plimsoll.status.found_words import found_words
-from plimsoll.status.places import LIMITS, split_of
-from plimsoll.status.reading import record_of, whole_status
+from plimsoll.status.record.places import LIMITS, split_of
+from plimsoll.status.record.reading import record_of, whole_status
 from plimsoll.status.severity import state_at
 from plimsoll.status.signs import signs_of
+from plimsoll.status.words.engines import title_of
+from plimsoll.status.words.placed import found_words
 from plimsoll.status.writing import document_of
 
 

@@ -28,9 +28,8 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.units import GIB, counted
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.explain import unhealthy_words
-from plimsoll.status.host_words import host_cache_words, host_layers_words
-from plimsoll.status.price_words import billing_words
-from plimsoll.status.speed_words import speed_words
+from plimsoll.status.words.placed import host_cache_words, host_layers_words, speed_words
+from plimsoll.status.words.prices import billing_words
 
 if TYPE_CHECKING:
     from plimsoll.cli.planning import PlannedStatus  # it takes long to import

@@ -14,8 +14,8 @@ from typing import Any
 from plimsoll.cli.reading.files import read_text, title
 from plimsoll.domain.decisions.observations import Observation, Seen
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.status.observations import observation_entry
-from plimsoll.status.reading import read
+from plimsoll.status.record.observations import observation_entry
+from plimsoll.status.record.reading import read
 from plimsoll.status.writing import document_of
 
 _KEY = "observations"

@@ -21,7 +21,7 @@ from plimsoll.cli.starts.start_lesson import Lesson, available_bytes
 from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import place_words
-from plimsoll.status.learned_words import correction_words
+from plimsoll.status.words.learned import correction_words
 
 
 @dataclass(frozen=True, slots=True)

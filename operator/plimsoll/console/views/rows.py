@@ -12,8 +12,8 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionType
 from plimsoll.domain.units import from_rfc3339
-from plimsoll.status.places import split_of
-from plimsoll.status.reading import read, whole_status
+from plimsoll.status.record.places import split_of
+from plimsoll.status.record.reading import read, whole_status
 from plimsoll.status.severity import Sign, Signs, diagnosis_words
 from plimsoll.status.signs import signs_of
 

@@ -14,7 +14,7 @@ from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.words import count, dollars_of, split_words
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.status.reading import read, whole_status
+from plimsoll.status.record.reading import read, whole_status
 from plimsoll.status.severity import waiting_state
 
 Body = Mapping[str, Any]

@@ -20,10 +20,10 @@ from plimsoll.placement.demands.rehoming import Departure
 from plimsoll.placement.demands.rehoming import remembered as remembered_places
 from plimsoll.placement.options.engine_offer import EngineOffer
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep, ReplaceReplica
-from plimsoll.status.decisions import DECISION, DecisionNote
-from plimsoll.status.decisions import remembered as remembered_decisions
-from plimsoll.status.engines import kept_offer
-from plimsoll.status.report import Report, RoutingReport
+from plimsoll.status.record.decisions import DECISION, DecisionNote
+from plimsoll.status.record.decisions import remembered as remembered_decisions
+from plimsoll.status.record.report import Report, RoutingReport
+from plimsoll.status.words.engines import kept_offer
 
 
 def report_of(outcome: Outcome, now: float) -> Report:

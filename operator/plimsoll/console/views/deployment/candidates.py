@@ -18,8 +18,8 @@ from plimsoll.console.views.rows import DeploymentRow
 from plimsoll.console.views.words import dollars, dollars_of, gib, signed_gib, split_words, times
 from plimsoll.domain.decisions.outcomes import Fit, Split
 from plimsoll.domain.public_words import Reason
-from plimsoll.status.places import split_of
-from plimsoll.status.rejected import DEAR
+from plimsoll.status.record.places import split_of
+from plimsoll.status.record.rejected import DEAR
 
 _FAILS = frozenset({Reason.OBSERVED_TOO_SMALL.value, Reason.START_FAILED.value, Reason.TOO_FEW_STATES.value})
 """Reasons why an engine does not start, or holds too little, although the bytes fit: running engines have proved it, or

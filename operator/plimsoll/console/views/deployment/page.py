@@ -32,13 +32,11 @@ from plimsoll.domain.units import counted
 from plimsoll.placement.demands.pools import pool_name
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.render.names import DEPLOYMENT_LABEL
-from plimsoll.status.engines import title_of
-from plimsoll.status.found_words import found_words
-from plimsoll.status.host_words import host_cache_words, host_layers_words
-from plimsoll.status.places import split_of
-from plimsoll.status.price_words import billing_words
-from plimsoll.status.reading import read, whole_status
-from plimsoll.status.speed_words import speed_words
+from plimsoll.status.record.places import split_of
+from plimsoll.status.record.reading import read, whole_status
+from plimsoll.status.words.engines import title_of
+from plimsoll.status.words.placed import found_words, host_cache_words, host_layers_words, speed_words
+from plimsoll.status.words.prices import billing_words
 
 Body = Mapping[str, Any]
 

@@ -19,7 +19,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import LEFT_OUT_ON_PURPOSE, LiveTrouble
 from plimsoll.domain.units import agreed, counted, from_rfc3339
 from plimsoll.status.severity import Judged, Severity, needs_a_person
-from plimsoll.status.what_helps import help_sentence
+from plimsoll.status.words.what_helps import help_sentence
 
 Body = Mapping[str, Any]
 

@@ -12,8 +12,8 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, active
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.options.total_load import Size
-from plimsoll.status.forms import Form, entries, listed, number, unless
-from plimsoll.status.places import MOST_REPLICAS
+from plimsoll.status.record.forms import Form, entries, listed, number, unless
+from plimsoll.status.record.places import MOST_REPLICAS
 
 MOST_DECISIONS = 10
 """The most decisions that a status keeps: a few hundred bytes each, so that thousands of objects stay readable."""

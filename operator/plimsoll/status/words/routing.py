@@ -8,7 +8,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import RoutingTrouble
 from plimsoll.domain.requests.routing import GatewayView, RoutingMode
 from plimsoll.render.names import gateway_path, service_url
-from plimsoll.status.report import Report, RoutingReport
+from plimsoll.status.record.report import Report, RoutingReport
 
 _TO_REPLICAS = "The Service leads to any ready replica meanwhile."
 

@@ -8,8 +8,8 @@ from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
 from plimsoll.domain.engines.images import LINUX, ImagePlatforms, PlatformSource
 from plimsoll.domain.models.precision import KvPrecision, Precision
-from plimsoll.status.forms import Field, Form, Unusable, unless, word
-from plimsoll.status.places import KNOWN_LIMITS, SPLIT
+from plimsoll.status.record.forms import Field, Form, Unusable, unless, word
+from plimsoll.status.record.places import KNOWN_LIMITS, SPLIT
 
 
 def _version(text: str) -> EngineVersion:

@@ -12,8 +12,8 @@ from plimsoll.domain.decisions.terms import ACTIVATIONS, KV_CACHE, WEIGHTS
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.units import format_price
 from plimsoll.placement.explain import rejection_sentence
-from plimsoll.status.forms import is_beyond
-from plimsoll.status.places import split_fields
+from plimsoll.status.record.forms import is_beyond
+from plimsoll.status.record.places import split_fields
 
 DEAR = 2
 """A candidate that fits and costs this many times the choice has no figures of its memory: its price rules it out. On

@@ -19,8 +19,8 @@ from plimsoll.render.names import (
     is_of_router,
     workload_name,
 )
-from plimsoll.status.places import drain_doubt, place_doubt, split_doubt, target_from
-from plimsoll.status.reading import Body
+from plimsoll.status.record.places import drain_doubt, place_doubt, split_doubt, target_from
+from plimsoll.status.record.reading import Body
 
 _DEPLOYMENT = "Deployment"
 

@@ -10,7 +10,7 @@ from plimsoll.domain.units import grouped
 from plimsoll.engines.registry import ENGINES
 from plimsoll.placement.explain import Figures, nearest_sentence
 from plimsoll.placement.options.engine_offer import EngineOffer
-from plimsoll.status.forms import Fields
+from plimsoll.status.record.forms import Fields
 
 
 def chosen_fields(offers: Sequence[EngineOffer], request: Request) -> Fields:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.domain.requests.weights import WeightsProgress, WeightsState, WeightsView
 from plimsoll.domain.units import GIB, MIB, counted, to_rfc3339
-from plimsoll.status.forms import Fields
+from plimsoll.status.record.forms import Fields
 
 _LONGEST_MESSAGE = 1024
 _MINUTE = 60

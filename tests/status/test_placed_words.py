@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.status.found_words import found_words
+from plimsoll.status.words.placed import found_words
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,12 @@ from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRe
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.rebalance.state.room import RoomOrder
-from plimsoll.status.acknowledged import ACKNOWLEDGED
-from plimsoll.status.decisions import SIZE
-from plimsoll.status.forms import BEYOND, Form, Unusable, is_beyond
-from plimsoll.status.loop import REBALANCING
-from plimsoll.status.observations import SEEN
-from plimsoll.status.places import FAILED_MOVE, MOVE, POOL, REHOMING, RETUNE, TOO_SMALL
+from plimsoll.status.record.acknowledged import ACKNOWLEDGED
+from plimsoll.status.record.decisions import SIZE
+from plimsoll.status.record.forms import BEYOND, Form, Unusable, is_beyond
+from plimsoll.status.record.loop import REBALANCING
+from plimsoll.status.record.observations import SEEN
+from plimsoll.status.record.places import FAILED_MOVE, MOVE, POOL, REHOMING, RETUNE, TOO_SMALL
 
 RECORD = "plimsoll.dev/record"
 """The key under which the store keeps the record, next to the status itself. It is never written anywhere."""

@@ -32,7 +32,19 @@ from plimsoll.placement.demands.failed_moves import MOST_TIMES, Delay, FailedMov
 from plimsoll.placement.demands.pools import Pool, PoolState, pool_name
 from plimsoll.placement.demands.rehoming import MOST_AVOIDED, Rehoming
 from plimsoll.render.names import CAPACITY_WORDS
-from plimsoll.status.forms import Field, Fields, Form, Spread, Unusable, all_entries, listed, number, time, unless, word
+from plimsoll.status.record.forms import (
+    Field,
+    Fields,
+    Form,
+    Spread,
+    Unusable,
+    all_entries,
+    listed,
+    number,
+    time,
+    unless,
+    word,
+)
 
 MOST_REPLICAS = 1000
 """The most replicas of one pool: we never decide on more."""

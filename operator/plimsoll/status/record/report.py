@@ -22,7 +22,7 @@ from plimsoll.rebalance.state.history import ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.rebalance.state.room import RoomOrder
-from plimsoll.status.decisions import DecisionNote
+from plimsoll.status.record.decisions import DecisionNote
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from plimsoll.rebalance.state.history import (
 from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
 from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.rebalance.state.room import Leaving, RoomOrder
-from plimsoll.status.forms import (
+from plimsoll.status.record.forms import (
     Field,
     Form,
     Unusable,
@@ -45,8 +45,8 @@ from plimsoll.status.forms import (
     unless,
     word,
 )
-from plimsoll.status.places import MOST_REPLICAS
-from plimsoll.status.report import RebalancingReport
+from plimsoll.status.record.places import MOST_REPLICAS
+from plimsoll.status.record.report import RebalancingReport
 
 MAX_CHANGES = 250
 """The most change times in a status. No hour may have more changes, so they suffice for the hourly budget."""

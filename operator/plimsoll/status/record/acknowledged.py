@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from plimsoll.api.v1alpha1.status import AcknowledgedStatus
 from plimsoll.domain.units import to_rfc3339
-from plimsoll.status.forms import Field, Form, Unusable, number, time, unless
+from plimsoll.status.record.forms import Field, Form, Unusable, number, time, unless
 from plimsoll.status.severity import Acknowledgement, Judged, Severity
 
 LONGEST_SECONDS = 30 * 24 * 3600.0
