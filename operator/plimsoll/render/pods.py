@@ -140,7 +140,7 @@ def place_of(options: WorkloadOptions, choice: Option) -> Manifest:
 
 
 def _scrape_annotations(options: WorkloadOptions, engine: Engine) -> dict[str, str]:
-    """Where the pod's metrics are. A convention of many Prometheus configurations, not a part of Prometheus itself."""
+    """The pod's metrics in annotations: a convention of many Prometheus configurations, no part of Prometheus."""
     if not options.scrape_annotations:
         return {}
     return {

@@ -53,7 +53,7 @@ PICKER_RIGHTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (POOL_GROUP, ("inferencepools",)),
     (EXTENSION_GROUP, ("inferencemodelrewrites", "inferenceobjectives")),
 )
-"""What a picker may get, list and watch in its namespace, by group. The operator may grant no more than it has."""
+"""The kinds that a picker gets, lists and watches in its namespace. The operator may grant no more than it has."""
 
 REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 LIMITS = {"memory": "512Mi"}
@@ -198,7 +198,7 @@ def _pool(options: WorkloadOptions, routing: Routing) -> Manifest:
 
 
 def _policy(options: WorkloadOptions, routing: Routing) -> Manifest:
-    """Who may connect to a picker: its router, and everybody to its metrics.
+    """The policy of connections to a picker: its router's, and everybody's to its metrics.
 
     The pods of a Gateway have the labels and the namespace that its controller chooses, so all may ask there.
     """

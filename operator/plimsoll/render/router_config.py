@@ -27,7 +27,7 @@ ADMIN_PORT = 19000
 """Ports of Envoy that listen on loopback alone."""
 
 PICKER_SERVICE = "inference-extension"
-"""What the picker's gRPC health check calls it (``cmd/epp/runner/health.go``)."""
+"""Its name in the picker's gRPC health check (``cmd/epp/runner/health.go``)."""
 
 LONGEST_HOLD_SECONDS = 3600
 """The longest that Envoy waits for the picker (``ExternalProcessor.message_timeout``), and so for a replica."""
@@ -36,7 +36,7 @@ RETRY_AFTER_SECONDS = 30
 """When a client may try again that no replica has answered."""
 
 PREFIX_WEIGHT, QUEUE_WEIGHT, CACHE_WEIGHT, ADAPTER_WEIGHT = 3, 2, 2, 1
-"""What a known prefix, a short queue, free KV cache and a loaded adapter are worth. Sources: the defaults of the charts
+"""The weights of a known prefix, a short queue, free KV cache and a loaded adapter. Sources: the defaults of the charts
 of the Gateway API Inference Extension 1.5.0 and llm-d (queue 2, KV cache 2, prefix 3)."""
 
 FULL_CACHE = 0.95
@@ -60,7 +60,7 @@ _BAD_GATEWAY = 502
 
 @dataclass(frozen=True, slots=True)
 class PickerFacts:
-    """What the picker is configured by.
+    """The facts that the picker's configuration is made from.
 
     Attributes:
         metrics: the names of the engine's metrics.

@@ -119,7 +119,7 @@ def _arguments(weights: Weights) -> list[str]:
 
 
 def _environment(options: WorkloadOptions, tool: CopyTool) -> list[Manifest]:
-    """Where the hub's library keeps its own files, the hub, the token, and the user's variables, e.g. of a proxy."""
+    """The folder for the hub library's own files, the hub, the token, and the user's variables, e.g. of a proxy."""
     found: list[Manifest] = [{"name": "HOME", "value": TEMPORARY_PATH}]
     if tool.hub:
         found.append({"name": "HF_ENDPOINT", "value": tool.hub})

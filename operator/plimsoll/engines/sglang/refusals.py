@@ -1,4 +1,4 @@
-"""What an SGLang server refuses to start with, apart from its flags."""
+"""Causes for which an SGLang server refuses to start, apart from its flags."""
 
 from __future__ import annotations
 

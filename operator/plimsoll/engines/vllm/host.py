@@ -207,11 +207,12 @@ _RANK_KEY, _RANK_VARIABLE, _FILE_VARIABLE = (
     "LMCACHE_MAX_LOCAL_CPU_SIZE",
     "LMCACHE_CONFIG_FILE",
 )
-"""Where LMCache reads the GiB of each rank: the connector's ``kv_connector_extra_config`` before the variable, and that
-before the file. Source: ``vllm_v1_adapter.py`` (``_apply_extra_config``) and ``utils.py`` of LMCache 0.5.6."""
+"""The names under which LMCache reads the GiB of each rank: the connector's ``kv_connector_extra_config`` before the
+variable, and that before the file. Source: ``vllm_v1_adapter.py`` (``_apply_extra_config``) and ``utils.py`` of LMCache
+0.5.6."""
 
 _LMCACHE_BYTES = 5 * GIB
-"""What each rank keeps where nobody names a size (``max_local_cpu_size``, 5.0 GiB; ``LocalCPUBackend``)."""
+"""The bytes that each rank keeps if nobody names a size (``max_local_cpu_size``, 5.0 GiB; ``LocalCPUBackend``)."""
 
 _SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 """Suffixes of numbers, as vLLM's parser reads them: small letters are decimal (``human_readable_int``)."""

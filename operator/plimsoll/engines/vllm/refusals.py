@@ -1,4 +1,4 @@
-"""What vLLM refuses to start with: flags, blocks, contexts and stages that do not fit the model.
+"""Causes for which vLLM refuses to start: flags, blocks, contexts and stages that do not fit the model.
 
 The tokens of a KV-cache block that a user names (``--block-size``).
 vLLM keeps a named size, and takes another attention backend where its usual one cannot read it. It refuses to start
