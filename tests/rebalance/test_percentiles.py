@@ -132,6 +132,15 @@ def p95(*pods: Track, windows: Sequence[float] = (30.0, 120.0, 600.0)) -> float 
     return None if found is None else found.seconds
 
 
+def test_of_a_time_between_two_scrapes_a_part_counts_that_is_as_long() -> None:
+    """Half of 80 slow requests, which came evenly in 40 s, and 100 fast ones: the 70th of 140 is a fast one."""
+    slow = [7.5] * 80
+    track = Track("p", [sample(NOW - 60, []), sample(NOW - 20, slow), sample(NOW, [*slow, *[0.3] * 100])])
+    found = percentile_of([track], FIRST_TOKEN, 50, (40.0,), NOW)
+    assert found is not None
+    assert found.seconds == pytest.approx(0.1 + 0.4 * 70 / 100)
+
+
 def test_only_what_came_lately_counts_and_its_mean_is_of_the_same_requests() -> None:
     found = percentile_of([pod([], SLOW, FAST, FAST)], FIRST_TOKEN, 95, (30.0,), NOW)
     assert found is not None
