@@ -293,6 +293,18 @@ def test_while_the_last_one_goes_on_the_status_says_why_it_does_not_serve_and_no
     assert sentence(starting) == "Waiting: 1 of 2 replicas is ready; a start-up is expected to take 90 s."
 
 
+def test_a_replica_of_which_nothing_is_said_may_start_for_longer_than_one_that_failed_twice() -> None:
+    """A first start-up is expected to take 300 s, and is stuck after 450. A lost image is known at once."""
+    for fate, early in ((SILENT, [None]), (FAILS, [Verdict.DOES_NOT_SERVE])):
+        course = Course([fate], startup=None)
+        while course.wanted == 1:
+            course.turn()
+        course.play(360)
+        assert [mark.result and mark.result.verdict for mark in course.history.changes if mark.added][:1] == early
+        course.play(120)
+        assert course.history.changes[0].result is not None
+
+
 def test_a_first_start_that_takes_longer_than_anybody_knew_is_waited_for() -> None:
     """Expected are 300 s, stuck are 450 s; it takes 800 s, and each addition as long."""
     course = Course([Fate(800.0)], load=replace(MORE, rate=2.2 * CAPACITY), is_shared=True, startup=None).play(1500)

@@ -427,6 +427,23 @@ def test_the_place_where_replicas_are_is_no_other_place_unless_it_is_offered_as_
     assert found.count((L40S, Split(1))) == 1
 
 
+@pytest.mark.parametrize(("times", "kept"), [(4.0, 0.25), (0.5, 1.0)], ids=["a smaller cache", "a larger one"])
+def test_a_replica_with_a_smaller_cache_finds_less_of_the_prompts(times: float, kept: float) -> None:
+    """``times`` is the cache here over that of the other place."""
+    what_if = h100(L40S_NODE)
+    assert what_if.market is not None
+    market, lengths = what_if.market(), Lengths(1000, 200, 400, 1100)
+    usual = Site((H100, Split(1)), replica_model(), lengths, 1.0, 1.0, FIRST_STARTUP_SECONDS)
+    [there] = [
+        each for each in sites_elsewhere(what_if.tenant, market, LoopMemory(), usual) if each.place == (L40S, Split(1))
+    ]
+    here = replace(usual, model=replace(usual.model, kv_tokens=round(times * there.model.kv_tokens)))
+    [there] = [
+        each for each in sites_elsewhere(what_if.tenant, market, LoopMemory(), here) if each.place == (L40S, Split(1))
+    ]
+    assert there.lengths.cached == pytest.approx(400 * kept, rel=0.01)
+
+
 def test_a_request_that_cannot_be_judged_any_more_has_no_other_place(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*_: object) -> None:
         raise UnsupportedModel("m", "a law")

@@ -81,6 +81,7 @@ def test_it_is_what_prometheus_makes_of_the_same_buckets_and_in_the_bucket_of_th
         {1.0: -1.0, INF: 9.0},
         {1.0: 10.0, INF: 9.0},
         {1.0: 1.0, INF: INF},
+        {1.0: 1.0, 2.0: 2.0, INF: INF},
         {1.0: 1.0, INF: 1e300 * 1e10},
     ],
 )
