@@ -85,6 +85,8 @@ FORGED: list[tuple[str, Callable[[Body], object], str]] = [
     ("another GPU than its labels say", recorded(gpuType="l4-24gb"), "labels do not name"),
     ("a type that is no text", recorded(gpuType=["h100"]), "is no name"),
     ("an endless drain", recorded(drain=86_400), "drainSeconds 86400 is not between"),
+    ("an engine that nobody knows", recorded(engine="abacus-9"), "engine 'abacus-9' is not known"),
+    ("an engine that is no name", recorded(engine=["sglang"]), "engine ['sglang'] is not known"),
     ("a drain that is no number", recorded(drain="90"), "drainSeconds '90' is not between"),
     ("another name", lambda head: head.update(name="llama-other"), "its name is not"),
     ("another pool", lambda head: head["labels"].update({POOL_LABEL: "other"}), "labels do not name"),
@@ -109,6 +111,13 @@ def test_what_does_not_agree_with_itself_is_ignored_and_named(change: Callable[[
     assert complaint.startswith("Deployment ns/llama-")
     assert why in complaint
     assert read_pools(Record(), seen, wanted=1, now=0, grace_seconds=1) == ()
+
+
+@pytest.mark.parametrize(("record", "engine"), [({"engine": "sglang"}, "sglang"), ({}, "vllm")])
+def test_without_a_status_a_pool_keeps_the_engine_of_its_record(record: dict[str, Any], engine: str) -> None:
+    seen = around(changed(recorded(**record)))
+    [pool] = read_pools(Record(), seen, wanted=1, now=0, grace_seconds=1)
+    assert pool.engine == engine
 
 
 @pytest.mark.parametrize("drain", [90, 570])

@@ -25,6 +25,8 @@ SIMPLE = TRANSFER | {"kv_connector": "SimpleCPUOffloadConnector"}
 LMCACHE = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
 SERVER = LMCACHE | {"kv_connector": "LMCacheMPConnector"}
 SIZED = LMCACHE | {"kv_connector_extra_config": {"lmcache.max_local_cpu_size": 12.5}}
+BOTH = {"kv_connector": "MultiConnector", "kv_connector_extra_config": {"connectors": [LMCACHE, SIMPLE]}}
+BOTH_TURNED = {"kv_connector": "MultiConnector", "kv_connector_extra_config": {"connectors": [SIMPLE, LMCACHE]}}
 SEVERAL = {
     "kv_connector": "MultiConnector",
     "kv_connector_extra_config": {"connectors": [{"kv_connector": "NixlConnector"}, TRANSFER]},
@@ -50,6 +52,9 @@ SEVERAL = {
         (("--kv-transfer-config", json.dumps(FILES)), HostUse(12 * GIB, KvKeeper.TIERS, fills_disk=True)),
         (("--kv-t", json.dumps(SIMPLE)), HostUse(12 * GIB, KvKeeper.BUFFERS)),
         (("--kv_transfer_config", json.dumps(SEVERAL)), HostUse(12 * GIB)),
+        (("--kv-transfer-config", json.dumps(BOTH)), HostUse(12 * GIB, KvKeeper.BUFFERS, rank_bytes=5 * GIB)),
+        (("--kv-transfer-config", json.dumps(BOTH_TURNED)), HostUse(12 * GIB, KvKeeper.BUFFERS, rank_bytes=5 * GIB)),
+        (("--kv-transfer-config", json.dumps({"kv_connector": [{}]})), HostUse()),
         (
             ("--kv-transfer-config.kv_connector_extra_config.cpu_bytes_to_use", "2G", "--kv-transfer-config.x=y"),
             HostUse(2 * GIB),

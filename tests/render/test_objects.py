@@ -443,6 +443,12 @@ def test_the_pool_is_on_record_beside_what_runs() -> None:
     }
 
 
+def test_an_engine_that_is_not_the_usual_one_is_on_record_too() -> None:
+    pool, choice = chosen_pool()
+    body = deployment(options(), replace(pool, engine="sglang"), choice)
+    assert json.loads(body["metadata"]["annotations"][POOL_ANNOTATION])["engine"] == "sglang"
+
+
 class TestDigest:
     def test_rendering_twice_is_equal_to_the_byte(self) -> None:
         assert json.dumps(rendered()) == json.dumps(rendered())

@@ -24,7 +24,7 @@ from plimsoll.placement.demands.pools import Pool, PoolState
 from plimsoll.status.record.places import MOST_REPLICAS
 from plimsoll.status.record.reading import Body, Record, record_of
 from plimsoll.status.record.report import PoolView
-from plimsoll.status.record.workload_trust import drain_of, target_of
+from plimsoll.status.record.workload_trust import drain_of, engine_in, target_of
 
 PROMISE_SECONDS = 60
 """How long GPUs stay reserved for refused pods: a person may fix the policy or the quota, or may not."""
@@ -143,6 +143,7 @@ def _from_workload(name: str, body: Body, wanted: int) -> Pool:
         generation=0,
         replicas=max(0, min(wanted, int((body.get("spec") or {}).get("replicas") or 0))),
         drain_seconds=drain_of(body),
+        engine=engine_in(body),
     )
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 
 from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.requests.workload import ENGINE_PORT, Manifest, WorkloadOptions
 from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING, RENDERING_ANNOTATION, inputs_digest
@@ -121,6 +122,7 @@ def _record(pool: PlannedPool) -> str:
             "tensorParallel": pool.split.tensor_parallel,
             **stages(pool.split),
             **({} if pool.drain_seconds is None else {"drain": pool.drain_seconds}),
+            **({} if pool.engine == DEFAULT_ENGINE else {"engine": pool.engine}),
         },
         sort_keys=True,
     )

@@ -195,12 +195,10 @@ _FILES = "fs"
 
 _CPU_BYTES = "cpu_bytes_to_use"
 
-_BY_CONNECTOR = {
-    "SimpleCPUOffloadConnector": KvKeeper.BUFFERS,
-    "LMCacheConnector": KvKeeper.LMCACHE,
-    "LMCacheConnectorV1": KvKeeper.LMCACHE,
-}
-"""Connectors that keep KV cache in buffers of their own. ``LMCacheMPConnector`` asks a server outside the pod."""
+_CONNECTOR, _SEVERAL = "kv_connector", "MultiConnector"
+_IN_BUFFERS, _OF_LMCACHE = "SimpleCPUOffloadConnector", {"LMCacheConnector", "LMCacheConnectorV1"}
+"""Connectors that keep KV cache in buffers of their own; several of them keep it side by side
+(``MultiConnector``). ``LMCacheMPConnector`` asks a server outside the pod."""
 
 _RANK_KEY, _RANK_VARIABLE, _FILE_VARIABLE = (
     "lmcache.max_local_cpu_size",
@@ -294,7 +292,7 @@ def _gib(given: _Given) -> int:
 
 def _transferred(given: Iterable[_Given], environment: Mapping[str, str]) -> HostUse:
     """Return what ``--kv-transfer-config`` keeps, as one JSON object or key by key."""
-    use, named, fills = HostUse(), None, False
+    use, named, fills, connectors = HostUse(), None, False, set[str]()
     for each in given:
         if each.key:
             found = {each.key.rpartition(".")[2]: each.value}
@@ -304,14 +302,16 @@ def _transferred(given: Iterable[_Given], environment: Mapping[str, str]) -> Hos
             except (ValueError, RecursionError):
                 continue  # the engine refuses it with its own words; a value in several arguments is read by none
         use = _merged(use, found, each)
+        connectors |= {value for key, value in _members(found) if key == _CONNECTOR and isinstance(value, str)}
         fills = fills or any(key == "type" and value == _FILES for key, value in _members(found))
         named = next((_rank_size(value, each) for key, value in _members(found) if key == _RANK_KEY), named)
-    if use.kv_keeper is not KvKeeper.LMCACHE:
+    if not connectors & _OF_LMCACHE:
         return replace(use, fills_disk=fills)
     given_size = environment.get(_RANK_VARIABLE)
     size = _LMCACHE_BYTES if given_size is None else _rank_size(given_size, None)
     in_file = bool(environment.get(_FILE_VARIABLE)) and given_size is None and named is None
-    return HostUse(rank_bytes=size if named is None else named, has_file=in_file)
+    beside = use if connectors - _OF_LMCACHE - {_SEVERAL} else HostUse()
+    return replace(beside, rank_bytes=size if named is None else named, has_file=in_file, fills_disk=fills)
 
 
 def _merged(use: HostUse, config: Any, given: _Given) -> HostUse:
@@ -321,8 +321,8 @@ def _merged(use: HostUse, config: Any, given: _Given) -> HostUse:
             kept = _human_readable(value, given)
         elif key == "spec_name" and value == _TIERING:
             keeper = KvKeeper.TIERS
-        elif key == "kv_connector" and value in _BY_CONNECTOR:
-            keeper = _BY_CONNECTOR[value]
+        elif key == _CONNECTOR and value == _IN_BUFFERS:
+            keeper = KvKeeper.BUFFERS
     return HostUse(kept, keeper)
 
 

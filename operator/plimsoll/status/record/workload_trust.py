@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.kubernetes_names import KIND
+from plimsoll.engines.registry import ENGINES
 from plimsoll.placement.demands.pools import pool_name
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
@@ -83,6 +85,8 @@ def record_doubt(body: Body, name: str) -> str:
     doubt = doubt or split_doubt(record["tensorParallel"], stages, engines)
     if not doubt and "drain" in record:
         doubt = drain_doubt(record["drain"])
+    if not doubt and str(record.get("engine", DEFAULT_ENGINE)) not in ENGINES:
+        doubt = f"engine {record['engine']!r} is not known"
     if doubt:
         return f"{doubt} (in its pool record)"
     pool = pool_name(record["gpuType"], Split(record["tensorParallel"], stages, engines))
@@ -114,6 +118,11 @@ def drain_of(body: Body) -> int | None:
     """The seconds that running requests may finish, in the pool record of a Deployment; None if it has none."""
     seconds = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION]).get("drain")
     return seconds if isinstance(seconds, int) else None
+
+
+def engine_in(body: Body) -> str:
+    """The name of the engine in the pool record of a Deployment; the usual one if it has none."""
+    return str(json.loads(body["metadata"]["annotations"][POOL_ANNOTATION]).get("engine", DEFAULT_ENGINE))
 
 
 def controller_of(body: Body) -> Mapping[str, Any] | None:
