@@ -32,9 +32,9 @@ def test_an_estimate_is_of_the_engine_that_does_best_and_says_what_the_others_of
     first, second = answer["notes"]
     assert answer == alone | {"notes": [first, second]}
     assert answer["engine"]["name"] == "vllm"
-    assert first.startswith("spec.engine.name auto: this is vLLM 0.32.0, l4-24gb x 1 for $")
-    assert second.startswith("SGLang 0.5.23 was compared: l4-24gb x 1 for $")
-    assert ", fit No, " in second
+    assert first.startswith("spec.engine.name auto: this is vLLM 0.32.0 on l4-24gb x 1: fits, ")
+    assert second.startswith("Compared with SGLang 0.5.23 on l4-24gb x 1: does not fit, ")
+    assert first.endswith(f", ${answer['hourlyPrice']:.2f}/h.")
 
 
 def test_the_list_of_a_manifest_counts_where_something_fits(run: Run, tmp_path: Path) -> None:
