@@ -107,6 +107,17 @@ def test_an_engine_is_compared_with_the_one_that_auto_takes(
     assert "Name another engine than " in err
 
 
+def test_a_manifest_from_standard_input_is_asked_of_both_engines(run: Run) -> None:
+    spec = {"model": {"name": MODEL}, "contextLength": 8192, "concurrency": 4}
+    manifest = {"apiVersion": "plimsoll.dev/v1alpha1", "kind": "InferenceDeployment", "metadata": {"name": "chat"}}
+    for name, engine in (("vllm", "sglang"), ("sglang", "vllm")):
+        text = yaml.safe_dump(manifest | {"spec": spec | {"engine": {"name": name}}})
+        status, out, err = run("estimate", "-f", "-", *H100, "-o", "json", "--against-engine", engine, stdin=text)
+        assert status == 0, err
+        (found,) = json.loads(out)["answers"]
+        assert (found["engine"]["name"], found["againstEngine"]["engine"]["name"]) == (name, engine)
+
+
 def test_both_engines_know_what_engines_of_their_kind_have_taught(run: Run, tmp_path: Path) -> None:
     """The start has 9,000 tokens fewer than the real one, so that its lesson moves the figures."""
     kept, log_of = str(tmp_path / "kept.json"), arguments("Qwen/Qwen3-32B", context_length=40_960)
