@@ -84,6 +84,15 @@ class SglangServer:
         wait_until(lambda: not self._child.is_running, START_SECONDS, "the end of SGLang")
         return self._child.exit_status
 
+    def ends_instead_of_serving(self) -> bool:
+        """Wait until the server has ended or is ready, and return whether it has ended."""
+        wait_until(
+            lambda: not self._child.is_running or self.status("/ready") == HTTPStatus.OK,
+            START_SECONDS,
+            "the end of SGLang, or its readiness",
+        )
+        return not self._child.is_running
+
     def terminate(self) -> None:
         """Send SIGTERM to the first process alone, as a kubelet does, and return at once."""
         os.kill(self._child.pid, signal.SIGTERM)

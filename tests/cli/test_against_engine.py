@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.conftest import Run
+from tests.support.sglang_logs import QWEN3_32B, arguments, log
 
 MODEL, H100 = "Qwen/Qwen3-8B", ("--gpu", "h100-sxm-80gb")
 OTHER = ("--against-engine", "sglang:0.5.23")
@@ -67,6 +70,75 @@ def test_what_the_other_engine_does_not_get_is_a_note(run: Run, words: tuple[str
     assert found["againstEngine"] is None
     assert any(note.startswith("SGLang is not compared: ") and why in note for note in found["notes"])
     assert {**found, "againstEngine": 0, "notes": 0} == {**alone, "againstEngine": 0, "notes": 0}
+
+
+NO_LAW = "deepseek-ai/DeepSeek-V4-Flash"
+H200 = ("--gpu", "h200-sxm-141gb")
+
+
+def test_an_engine_without_a_memory_law_for_the_model_is_a_note(run: Run) -> None:
+    assert run("estimate", NO_LAW, *H200, "--engine", "sglang")[0] == 2
+    (found,), (alone,) = answers(run, NO_LAW, *H200, *OTHER), answers(run, NO_LAW, *H200)
+    (refusal,) = (note for note in found["notes"] if note.startswith("SGLang is not compared: "))
+    assert NO_LAW in refusal
+    assert {**found, "againstEngine": None, "notes": alone["notes"]} == {**alone, "againstEngine": None}
+
+
+@pytest.mark.parametrize(
+    ("model", "taken", "other"),
+    [(NO_LAW, "vllm", None), ("Qwen/Qwen3-8B", "sglang", "vllm")],
+    ids=["the preferred engine has no law", "the preferred engine is taken"],
+)
+def test_an_engine_is_compared_with_the_one_that_auto_takes(
+    run: Run, tmp_path: Path, model: str, taken: str, other: str | None
+) -> None:
+    spec = {"model": {"name": model}, "contextLength": 8192, "concurrency": 4}
+    spec |= {"engine": {"name": "auto", "prefer": ["sglang"]}}
+    manifest = {"apiVersion": "plimsoll.dev/v1alpha1", "kind": "InferenceDeployment", "metadata": {"name": "chat"}}
+    (tmp_path / "chat.yaml").write_text(yaml.safe_dump(manifest | {"spec": spec}))
+    asked = ("-f", str(tmp_path / "chat.yaml"), *H200)
+    (found,) = answers(run, *asked, "--against-engine", "sglang" if taken == "vllm" else "vllm")
+    against = found["againstEngine"]
+    assert (found["engine"]["name"], against and against["engine"]["name"]) == (taken, other)
+    refused = any("SGLang is not compared: " in note and "prefer" not in note for note in found["notes"])
+    assert refused == (other is None)
+    status, _, err = run("estimate", *asked, "--against-engine", taken)
+    assert status == 2
+    assert "Name another engine than " in err
+
+
+def test_a_manifest_from_standard_input_is_asked_of_both_engines(run: Run) -> None:
+    spec = {"model": {"name": MODEL}, "contextLength": 8192, "concurrency": 4}
+    manifest = {"apiVersion": "plimsoll.dev/v1alpha1", "kind": "InferenceDeployment", "metadata": {"name": "chat"}}
+    for name, engine in (("vllm", "sglang"), ("sglang", "vllm")):
+        text = yaml.safe_dump(manifest | {"spec": spec | {"engine": {"name": name}}})
+        status, out, err = run("estimate", "-f", "-", *H100, "-o", "json", "--against-engine", engine, stdin=text)
+        assert status == 0, err
+        (found,) = json.loads(out)["answers"]
+        assert (found["engine"]["name"], found["againstEngine"]["engine"]["name"]) == (name, engine)
+
+
+def test_both_engines_know_what_engines_of_their_kind_have_taught(run: Run, tmp_path: Path) -> None:
+    """The start has 9,000 tokens fewer than the real one, so that its lesson moves the figures."""
+    kept, log_of = str(tmp_path / "kept.json"), arguments("Qwen/Qwen3-32B", context_length=40_960)
+    fewer = log(log_of, *QWEN3_32B).replace("39078", "30000")
+    status, _, err = run("learn", "-", *H100, "--engine", "0.5.23", "--save", kept, stdin=fewer)
+    assert status == 0, err
+    asked = ("Qwen/Qwen3-32B", *H100, "--tp", "1", "--context-length", "8192", "--concurrency", "1")
+
+    def tokens(*words: str) -> Any:
+        return answers(run, *asked, *words)[0]
+
+    plain, lesson = tokens("--engine", "sglang"), ("--observations", kept)
+    taught = tokens("--engine", "sglang", *lesson)["kvCapacityTokens"]["expected"]
+    assert taught < plain["kvCapacityTokens"]["expected"]
+    against = tokens("--against-engine", "sglang", *lesson)
+    assert against["againstEngine"]["kvCapacityTokens"] == taught
+    assert "learned" not in against
+    assert not any("No engine of this kind" in note or "do not apply" in note for note in against["notes"])
+    chosen = tokens("--engine", "auto", *lesson)
+    (noted,) = (note for note in chosen["notes"] if "SGLang 0.5.23 on " in note)
+    assert f" {taught:,} KV tokens" in noted
 
 
 @pytest.mark.parametrize(

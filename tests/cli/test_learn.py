@@ -351,7 +351,7 @@ def test_gpu_types_on_which_the_clusters_engines_have_reported_come_first(
         found = lessons_of(teachers)
         return replace(found, taught=tuple(replace(each, key=ObjectKey("ml", "chat")) for each in found.taught))
 
-    monkeypatch.setattr("plimsoll.cli.answers.learned.lessons_of", from_cluster)
+    monkeypatch.setattr("plimsoll.cli.commands.estimate.lessons_of", from_cluster)
     first, *_ = Ran(capsys, *words).document()["answers"]
     assert (first["gpuType"], first["advice"]) == (H100[1], ["CheapestOwned"])
 

@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.domain.units import GIB
 from tests.cli.conftest import Run
-from tests.support.sglang_logs import QWEN3_06B_MI355X, QWEN3_32B, QWEN38_27B_H100, arguments, log
+from tests.support.sglang_logs import AT, QWEN3_06B_MI355X, QWEN3_32B, QWEN38_27B_H100, arguments, log
 from tests.support.start_logs import figures_0_11_0, log_0_11_0
 
 H100 = ("--gpu", "h100-sxm-80gb")
@@ -87,6 +87,21 @@ def test_another_gpu_than_the_one_of_the_log_teaches_nothing(run: Run) -> None:
     larger = learned(run, QWEN3_32B_LOG, "--gpu", "h200-sxm-141gb", "--engine", "0.5.23")
     assert larger["lesson"] is None
     assert "it is another GPU, or something else held memory" in larger["why"]
+
+
+@pytest.mark.parametrize("tokens", ["0", "-5"])
+def test_a_server_that_serves_without_a_token_of_cache_teaches_nothing(run: Run, tokens: str) -> None:
+    found = learned(run, QWEN3_32B_LOG.replace("39078", tokens), *H100, "--engine", "0.5.23")
+    assert found["lesson"] is None
+    assert f"{tokens} tokens of KV cache, and no engine serves without any" in found["why"]
+    assert learned(run, QWEN3_32B_LOG, *H100, "--engine", "0.5.23")["lesson"] is not None
+
+
+def test_a_logged_request_does_not_replace_the_start(run: Run) -> None:
+    lines = log(arguments("stranger/model"), *QWEN3_32B).replace("39078", "7").replace("\n", " ")
+    request = f"{AT} Receive: obj=GenerateReqInput(text='{lines.replace(AT, '')}')\n"
+    words = (*H100, "--engine", "0.5.23")
+    assert learned(run, QWEN3_32B_LOG + request, *words) == learned(run, QWEN3_32B_LOG, *words)
 
 
 def test_a_log_without_its_end_or_its_figures_is_refused(run: Run) -> None:

@@ -32,9 +32,9 @@ def test_an_estimate_is_of_the_engine_that_does_best_and_says_what_the_others_of
     first, second = answer["notes"]
     assert answer == alone | {"notes": [first, second]}
     assert answer["engine"]["name"] == "vllm"
-    assert first.startswith("spec.engine.name auto: this is vLLM 0.32.0, l4-24gb x 1 for $")
-    assert second.startswith("SGLang 0.5.23 was compared: l4-24gb x 1 for $")
-    assert ", fit No, " in second
+    assert first.startswith("spec.engine.name auto: this is vLLM 0.32.0 on l4-24gb x 1: fits, ")
+    assert second.startswith("Compared with SGLang 0.5.23 on l4-24gb x 1: does not fit, ")
+    assert first.endswith(f", ${answer['hourlyPrice']:.2f}/h.")
 
 
 def test_the_list_of_a_manifest_counts_where_something_fits(run: Run, tmp_path: Path) -> None:
@@ -50,6 +50,17 @@ def test_the_list_of_a_manifest_counts_where_something_fits(run: Run, tmp_path: 
     assert engine_of("sglang", concurrency=4) == "sglang"
     assert engine_of("vllm", concurrency=4) == "vllm"
     assert engine_of("sglang", concurrency=16) == "vllm"
+
+
+def test_an_engine_that_is_named_replaces_the_choice_with_its_list(run: Run, tmp_path: Path) -> None:
+    spec = {"model": {"name": MODEL}, "contextLength": 1024, "concurrency": 4}
+    spec |= {"engine": {"name": "auto", "prefer": ["sglang"], "enforceEager": True}}
+    manifest = {"apiVersion": "plimsoll.dev/v1alpha1", "kind": "InferenceDeployment"}
+    (tmp_path / "chat.yaml").write_text(yaml.safe_dump(manifest | {"metadata": {"name": "chat"}, "spec": spec}))
+    asked = ("estimate", "-f", str(tmp_path / "chat.yaml"), "--gpu", L4)
+    alone = document(run, "estimate", MODEL, "--gpu", L4, "--context-length", "1024", "--concurrency", "4", "--eager")
+    assert document(run, *asked, "--engine", "vllm")["answers"][0]["terms"] == alone["answers"][0]["terms"]
+    assert document(run, *asked)["answers"][0]["engine"]["name"] == "sglang"
 
 
 def test_an_option_that_one_engine_lacks_leaves_the_other_one(run: Run) -> None:

@@ -337,6 +337,9 @@ def test_two_engines_are_compared_in_each_row_and_in_the_sentences_of_one_type()
     assert "SGLang" not in page(urlencode({"model": MODEL, "gpu": GPU})).partition("<h2")[2]
     refused = page(urlencode({"model": MODEL, "gpu": GPU, "against-engine": "sglang", "cpu-offload": "1Gi"}))
     assert "SGLang is not compared: " in refused
+    lawless = {"model": "deepseek-ai/DeepSeek-V4-Flash", "gpu": "h200-sxm-141gb", "against-engine": "sglang"}
+    assert "SGLang is not compared: " in page(urlencode(lawless))
+    assert "Name another engine than vLLM" in page(urlencode({**lawless, "engine": "auto", "against-engine": "vllm"}))
     wrong = seen(model=MODEL, gpu=GPU, against_engine="abacus").fault
     assert wrong is not None
     assert wrong.field == "against-engine"

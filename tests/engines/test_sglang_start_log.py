@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plimsoll.domain.decisions.outcomes import Split
@@ -17,7 +17,7 @@ from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.engines.sglang.starts.start_log import last_start, read_lines
 from plimsoll.engines.starts import StartLog
-from tests.support.sglang_logs import GEMMA_3090, QWEN3_32B, QWEN38_27B_H100, READY, arguments, log
+from tests.support.sglang_logs import AT, GEMMA_3090, QWEN3_32B, QWEN38_27B_H100, READY, arguments, log
 from tests.support.start_logs import log_0_32_0
 from tests.support.tables import every_case
 from tests.support.work import measured_effort
@@ -77,11 +77,11 @@ def test_states_have_their_slots_and_a_cache_without_the_last_line_its_pool() ->
 def test_a_draft_is_loaded_after_the_model_and_is_no_part_of_its_weights() -> None:
     """Llama 2 7B with EAGLE on H100 (sgl-project.github.io @7ec3b51c4e51, backend/speculative_decoding.ipynb)."""
     lines = (
-        "Load weight begin. avail mem=63.64 GB",
-        "Load weight end. type=LlamaForCausalLM, avail mem=33.29 GB, mem usage=30.34 GB",
-        "KV Cache is allocated. #tokens: 20480, K size: 5.00 GB, V size: 5.00 GB",
-        "Load weight begin. avail mem=22.53 GB",
-        "Load weight end. type=LlamaForCausalLMEagle, avail mem=21.60 GB, mem usage=0.93 GB",
+        f"{AT} Load weight begin. avail mem=63.64 GB",
+        f"{AT} Load weight end. type=LlamaForCausalLM, avail mem=33.29 GB, mem usage=30.34 GB",
+        f"{AT} KV Cache is allocated. #tokens: 20480, K size: 5.00 GB, V size: 5.00 GB",
+        f"{AT} Load weight begin. avail mem=22.53 GB",
+        f"{AT} Load weight end. type=LlamaForCausalLMEagle, avail mem=21.60 GB, mem usage=0.93 GB",
     )
     found = read(log(arguments("meta-llama/Llama-2-7b-chat-hf", speculative_algorithm="EAGLE"), *lines))
     assert (gib(found.figures.free_bytes), gib(found.figures.weights_bytes)) == (63.64, 30.34)
@@ -103,6 +103,8 @@ def test_a_draft_is_loaded_after_the_model_and_is_no_part_of_its_weights() -> No
         ({"cpu_offload_gb": 4}, "unfollowed", ("--cpu-offload-gb=4",)),
         ({"enable_lora": True}, "unfollowed", ("--enable-lora=True",)),
         ({"dcp_size": 2}, "unfollowed", ("--dcp-size=2",)),
+        ({"enable_fp32_lm_head": True}, "unfollowed", ("--enable-fp32-lm-head=True",)),
+        ({"enable_paged_experts": True, "int8_mamba_ckpt_size": None}, "unfollowed", ("--enable-paged-experts=True",)),
         ({"dcp_size": 1, "moe_dp_size": 1}, "unfollowed", ()),
     ],
     ids=str,
@@ -191,7 +193,7 @@ def test_a_failed_start_says_why(lines: tuple[str, ...], reason: StartFailure, l
     [
         ({"device": "cpu"}, "", "on a processor"),
         ({"max_total_tokens": 39_078}, "", "--max-total-tokens"),
-        ({}, "KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 9, KV size: 1 GB", "after the capture"),
+        ({}, f"{AT} KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 9, KV size: 1 GB", "after the capture"),
     ],
 )
 def test_what_teaches_nothing_says_why(fields: dict[str, Any], line: str, why: str) -> None:
@@ -211,13 +213,101 @@ def test_other_texts_and_a_log_without_its_beginning_are_no_log(text: str) -> No
     assert read_lines(last_start().of(text.splitlines())) is None
 
 
+STRANGERS = (
+    arguments("stranger/model"),
+    *(line.replace("39078", "7").replace("61.07", "1.00").replace("78.47", "2.00") for line in QWEN3_32B),
+    f"{AT} Use sliding window memory pool. full_layer_tokens=7, swa_layer_tokens=7",
+    f"{AT} Mamba Cache is allocated. max_mamba_cache_size: 7, conv_state size: 0.34GB",
+    f"{AT} KV Cache VA upper bound. dtype: torch.bfloat16, #tokens: 9",
+)
+"""The lines of a start with other figures."""
+
+REQUESTS = (
+    "{at} Receive: obj=GenerateReqInput(rid='1', text='{words}', sampling_params={{}})",
+    '{at} {{"event": "request.received", "obj": {{"text": "{words}"}}}}',
+    '{at} INFO:     127.0.0.1:1 - "GET /{words} HTTP/1.1" 404 Not Found',
+    " {words}",
+)
+"""Lines that hold the text of a client: requests that are logged, an address, and a text of several lines."""
+
+
+def as_request(form: str, line: str, *, with_time: bool) -> str:
+    return form.format(at=AT, words=line if with_time else line.replace(f"{AT} ", ""))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(REQUESTS), st.sampled_from(STRANGERS), st.booleans()), max_size=8),
+    st.integers(0, len(QWEN3_32B)),
+)
+@example([(REQUESTS[0], " ".join(STRANGERS), False)], len(QWEN3_32B))
+def test_no_text_of_a_request_is_taken_for_a_line_of_the_server(strangers: list[Any], place: int) -> None:
+    """Whatever it holds and wherever it stands. The neighbour is the start without any request."""
+    lines = [as_request(form, line, with_time=has_time) for form, line, has_time in strangers]
+    begin = arguments("Qwen/Qwen3-32B")
+    usual = read(log(begin, *QWEN3_32B))
+    assert (usual.model, usual.figures.kv_tokens, usual.served, usual.complaint) == ("Qwen/Qwen3-32B", 39_078, True, "")
+    assert read(log(*lines, begin, *QWEN3_32B[:place], *lines, *QWEN3_32B[place:], *lines)) == usual
+    assert read_lines(last_start().of(lines)) is None
+
+
+def test_lines_of_figures_after_the_start_change_nothing() -> None:
+    usual = log(arguments("Qwen/Qwen3-32B"), *QWEN3_32B)
+    assert read(usual + log(*STRANGERS[1:])) == read(usual)
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "[pod/chat-0/engine] ",
+        "2026-10-02T03:00:19.123456789Z ",
+        "2026-10-02T03:00:19.123456789+02:00 stderr F ",
+        "[pod/chat-0/engine] 2026-10-02T03:00:19.1Z ",
+        "sglang-1  | ",
+    ],
+)
+def test_what_kubectl_a_node_and_compose_put_before_a_line_is_no_part_of_it(front: str) -> None:
+    lines = (arguments("Qwen/Qwen3-32B"), *QWEN3_32B)
+    assert read(log(*(front + line for line in lines))) == read(log(*lines))
+
+
+NUMBERS = st.one_of(st.sampled_from(("-1", "0", "-0", "7", "39078")), st.integers(-(10**15) + 1, 10**15 - 1).map(str))
+RATIOS = st.one_of(
+    st.sampled_from((-3, -0.001, 0, 0.8, 1, 1.001, 9)), st.floats(-10, 10).map(lambda each: round(each, 3))
+)
+
+
+@given(NUMBERS, NUMBERS, NUMBERS, RATIOS, st.sampled_from((0, 1)))
+@example("-5", "-5", "-5", -3, 1)
+@example("0", "0", "0", 0, 1)
+@example("39078", "39078", "124", 0.8, 1)
+def test_no_number_that_no_server_can_have_is_believed(
+    tokens: str, pool: str, slots: str, ratio: float, ready_lines: int
+) -> None:
+    lines = (
+        *(line.replace("#tokens: 39078", f"#tokens: {pool}").replace("39078", tokens) for line in QWEN3_32B[:-1]),
+        f"{AT} Mamba Cache is allocated. max_mamba_cache_size: {slots}, conv_state size: 0.34GB",
+        *[READY] * ready_lines,
+    )
+    found = read(log(arguments("Qwen/Qwen3-32B", swa_full_tokens_ratio=ratio), *lines))
+    assert found.served == bool(ready_lines)
+    assert found.figures.kv_tokens == int(tokens)
+    assert found.figures.state_slots == (int(slots) if int(slots) >= 0 else None)
+    assert (found.window_thousandths is None) == (not 0 <= ratio <= 1)
+    assert ("no engine serves without any" in found.complaint) == (found.served and int(tokens) <= 0)
+
+
 HOSTILE: dict[str, Iterable[str]] = {
-    "4 MB of one line": ["server_args={" + "'a': [" * 700_000],
-    "blanks": ["Load weight end." + " " * 4_000_000],
-    "marks": ["Load weight end. mem usage= Capture graph end. #tokens: divisible by " * 60_000],
-    "digits": ["server_args={'tp_size': " + "9" * 4_000_000],
-    "ranks": ["server_args={", "[" + " TP0" * 900_000],
-    "many": (f"Capture {'a ' * 40}graph end. {'x' * 150}" for _ in range(20_000)),
+    "4 MB of one line": [f"{AT} server_args={{" + "'a': [" * 700_000],
+    "blanks": [f"{AT} server_args={{", f"{AT} Load weight end." + " " * 4_000_000],
+    "marks": [
+        f"{AT} server_args={{",
+        f"{AT} Load weight end. mem usage= Capture graph end. #tokens: divisible by " * 60_000,
+    ],
+    "digits": [f"{AT} server_args={{'tp_size': " + "9" * 4_000_000],
+    "ranks": [f"{AT} server_args={{", "[" + " TP0" * 900_000],
+    "fronts": [f"{AT} server_args={{", *(["[pod/" + "a/" * 300 + "] " + "a-" * 100 + "   " * 5_000 + "|" + AT] * 300)],
+    "a request": [f"{AT} server_args={{", f"{AT} Receive: text=" + " ".join(STRANGERS) * 2_000],
+    "many": (f"{AT} Capture {'a ' * 40}graph end. {'x' * 150}" for _ in range(20_000)),
 }
 
 

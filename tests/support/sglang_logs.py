@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_AT = "[2026-10-02 03:00:19]"
+AT = "[2026-10-02 03:00:19]"
 
 _USUAL: dict[str, Any] = {
     "trust_remote_code": False,
@@ -42,21 +42,21 @@ def arguments(model: str, *, before_0_5_19: bool = False, **fields: Any) -> str:
     """The arguments as they are printed: a dictionary, and before 0.5.19 an object."""
     values = {"model_path": model, **_USUAL, **fields}
     if before_0_5_19:
-        return f"{_AT} server_args=ServerArgs({', '.join(f'{name}={each!r}' for name, each in values.items())})"
-    return f"{_AT} server_args={values!r}"
+        return f"{AT} server_args=ServerArgs({', '.join(f'{name}={each!r}' for name, each in values.items())})"
+    return f"{AT} server_args={values!r}"
 
 
-READY = f"{_AT} The server is fired up and ready to roll!"
+READY = f"{AT} The server is fired up and ready to roll!"
 
 QWEN3_32B = (
-    f"{_AT} Load weight begin. avail mem=78.47 GB",
-    f"{_AT} Load weight end. elapsed=30.11 s, type=Qwen3ForCausalLM, avail mem=17.40 GB, mem usage=61.07 GB.",
-    f"{_AT} KV Cache is allocated. dtype: torch.bfloat16, #tokens: 39078, K size: 4.77 GB, V size: 4.77 GB",
-    f"{_AT} Memory pool end. avail mem=7.66 GB",
-    f"{_AT} Capture target decode CUDA graph end. elapsed=5.10 s, mem usage=0.13 GB, avail mem=7.40 GB.",
-    f"{_AT} Capture target prefill CUDA graph end. elapsed=30.10 s, mem usage=2.84 GB, avail mem=4.50 GB.",
+    f"{AT} Load weight begin. avail mem=78.47 GB",
+    f"{AT} Load weight end. elapsed=30.11 s, type=Qwen3ForCausalLM, avail mem=17.40 GB, mem usage=61.07 GB.",
+    f"{AT} KV Cache is allocated. dtype: torch.bfloat16, #tokens: 39078, K size: 4.77 GB, V size: 4.77 GB",
+    f"{AT} Memory pool end. avail mem=7.66 GB",
+    f"{AT} Capture target decode CUDA graph end. elapsed=5.10 s, mem usage=0.13 GB, avail mem=7.40 GB.",
+    f"{AT} Capture target prefill CUDA graph end. elapsed=30.10 s, mem usage=2.84 GB, avail mem=4.50 GB.",
     (
-        f"{_AT} max_total_num_tokens=39078, chunked_prefill_size=8192, max_prefill_tokens=16384, "
+        f"{AT} max_total_num_tokens=39078, chunked_prefill_size=8192, max_prefill_tokens=16384, "
         "max_running_requests=2048, context_len=40960, available_gpu_mem=4.50 GB"
     ),
     READY,
@@ -64,22 +64,22 @@ QWEN3_32B = (
 """Qwen3-32B on one H100, 0.5.19: weights, tokens and graphs are those of a public start; times are invented."""
 
 QWEN3_06B_MI355X = (
-    f"{_AT} Load weight begin. avail mem=287.26 GB",
-    f"{_AT} Load weight end. elapsed=1.2 s, type=Qwen3ForCausalLM, avail mem=286.05 GB, mem usage=1.21 GB.",
-    f"{_AT} KV Cache is allocated. dtype: torch.bfloat16, #tokens: 1360288, K size: 72.65 GB, V size: 72.65 GB",
-    f"{_AT} Memory pool end. avail mem=140.05 GB",
+    f"{AT} Load weight begin. avail mem=287.26 GB",
+    f"{AT} Load weight end. elapsed=1.2 s, type=Qwen3ForCausalLM, avail mem=286.05 GB, mem usage=1.21 GB.",
+    f"{AT} KV Cache is allocated. dtype: torch.bfloat16, #tokens: 1360288, K size: 72.65 GB, V size: 72.65 GB",
+    f"{AT} Memory pool end. avail mem=140.05 GB",
 )
 """Qwen3-0.6B on one MI355X, 0.5.20, a share of 0.6 with AITER's attention."""
 
 QWEN38_27B_H100 = (
-    f"{_AT} Load weight begin. avail mem=78.48 GB",
+    f"{AT} Load weight begin. avail mem=78.48 GB",
     (
-        f"{_AT} Load weight end. elapsed=9.9 s, type=Qwen3_5ForConditionalGeneration, quant=fp8, avail mem=50.01 GB, "
+        f"{AT} Load weight end. elapsed=9.9 s, type=Qwen3_5ForConditionalGeneration, quant=fp8, avail mem=50.01 GB, "
         "mem usage=28.47 GB."
     ),
-    f"{_AT} Mamba Cache is allocated. max_mamba_cache_size: 124, conv_state size: 0.34GB, ssm_state size: 17.58GB ",
-    f"{_AT} KV Cache is allocated. #tokens: 330323, K size: 10.08 GB, V size: 10.08 GB",
-    f"{_AT} Capture target decode CUDA graph end. mem usage=0.10 GB, avail mem=8.90 GB",
+    f"{AT} Mamba Cache is allocated. max_mamba_cache_size: 124, conv_state size: 0.34GB, ssm_state size: 17.58GB ",
+    f"{AT} KV Cache is allocated. #tokens: 330323, K size: 10.08 GB, V size: 10.08 GB",
+    f"{AT} Capture target decode CUDA graph end. mem usage=0.10 GB, avail mem=8.90 GB",
 )
 """Qwen3.8-27B in FP8 on one H100, 0.5.20, a share of 0.85."""
 

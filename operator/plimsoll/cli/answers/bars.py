@@ -10,7 +10,7 @@ from rich.text import Text
 
 from plimsoll.cli.answers.advice import advice_sentence
 from plimsoll.cli.answers.api_words import ApiAnswer
-from plimsoll.cli.answers.engine_words import TwoEngines
+from plimsoll.cli.answers.engines import TwoEngines
 from plimsoll.cli.answers.rows import AnswerRow
 from plimsoll.cli.answers.segments import legend, segments
 from plimsoll.cli.answers.sentences import (

@@ -8,7 +8,7 @@ from typing import Any
 from plimsoll.cli.answers.advice import advice
 from plimsoll.cli.answers.api_words import api_answer
 from plimsoll.cli.answers.cache_words import cache_document
-from plimsoll.cli.answers.engine_words import two_engines
+from plimsoll.cli.answers.engines import two_engines
 from plimsoll.cli.answers.limits import limits
 from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow
 from plimsoll.cli.answers.segments import segments

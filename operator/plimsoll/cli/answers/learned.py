@@ -1,40 +1,40 @@
-"""The answers of an estimate with what engines have taught, and sentences about what was used and what was not."""
+"""The question of an estimate with what engines have taught, and sentences about what was used and what was not."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
-from plimsoll.cli.cluster.teachers import Lessons, Taught, Teachers
-from plimsoll.cli.later import corrections_for, lessons_of
+from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow
+from plimsoll.cli.cluster.teachers import Lessons, Taught
+from plimsoll.cli.later import corrections_for
 from plimsoll.cli.questions.asked import EstimateQuestion
-from plimsoll.cli.questions.types import answers
 from plimsoll.domain.decisions.observations import Correction, EngineKind
-from plimsoll.domain.decisions.outcomes import Rejection
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.options.sizing import Sized
 from plimsoll.status.words.learned import Source, learned_sentence, sources_of
 
-Answers = list[Sized | Rejection]
-
 _NOTHING = "No engine of this kind has taught anything: the estimate is that of the memory law alone."
 
 
-def learned_answers(question: EstimateQuestion, teachers: Teachers) -> tuple[EstimateQuestion, Answers]:
-    """Return the answers for each GPU type, and the question with the corrections and the notes on them.
+def taught_question(question: EstimateQuestion, lessons: Lessons) -> EstimateQuestion:
+    """Return the question with the corrections for its model, on every engine that it leaves open.
 
-    Raises:
-        PlimsollError: a GPU type is not catalogued, or a source of observations cannot be used.
+    The GPU types on which engines of the cluster were observed are its own.
     """
-    if not teachers.are_asked:
-        return question, answers(question.request, question.gpus, question.split, question.share)
-    lessons = lessons_of(teachers)
-    request = taught_request(question.request, lessons)
-    found = answers(request, question.gpus, question.split, question.share)
-    notes = (*question.notes, *lessons.notes, *_notes(request, found, lessons.taught))
+    request = question.request.everywhere(partial(taught_request, lessons=lessons))
     owned = frozenset(each.kind.gpu_type for each in lessons.taught if each.key is not None)
-    return replace(question, request=request, notes=notes, owned=owned), found
+    return replace(question, request=request, owned=question.owned | owned)
+
+
+def with_lesson_notes(answer: AnsweredQuestion, lessons: Lessons) -> AnsweredQuestion:
+    """Return the answers with notes on the lessons that they and those of the other engine use."""
+    both = (answer,) if answer.against is None else (answer, answer.against)
+    found = _notes([(each.question.request, row) for each in both for row in each.rows], lessons.taught)
+    question = answer.question
+    return replace(answer, question=replace(question, notes=(*question.notes, *lessons.notes, *found)))
 
 
 def taught_request(request: Request, lessons: Lessons, *, as_operator: bool = False) -> Request:
@@ -47,14 +47,18 @@ def taught_request(request: Request, lessons: Lessons, *, as_operator: bool = Fa
     return replace(request, corrections=corrections_for(request, lessons, as_operator=as_operator))
 
 
-def _notes(request: Request, found: Answers, taught: Sequence[Taught]) -> Iterator[str]:
-    places = [(each.gpu.name, each.split) for each in found if isinstance(each, Sized)]
-    used = {each.kind: each for place in places if (each := request.correction_for(*place)) is not None}
-    for correction in used.values():
+def _notes(rows: Sequence[tuple[Request, AnswerRow]], taught: Sequence[Taught]) -> Iterator[str]:
+    places = [(request, row.gpu.name, row.answer.split) for request, row in rows if isinstance(row.answer, Sized)]
+    used = {
+        each.kind: (request, each)
+        for request, gpu, split in places
+        if (each := request.correction_for(gpu, split)) is not None
+    }
+    for request, correction in used.values():
         yield used_words(request, correction, taught)
-    kinds = [request.engine_kind(*place) for place in places]
-    others = {each.kind for each in taught if each.kind.model == request.model.name}
-    yield from _others(others - set(used), kinds)
+    kinds = [request.engine_kind(gpu, split) for request, gpu, split in places]
+    models = {request.model.name for request, _ in rows}
+    yield from _others({each.kind for each in taught if each.kind.model in models} - set(used), kinds)
     if not used:
         yield _NOTHING
 

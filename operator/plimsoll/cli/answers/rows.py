@@ -5,8 +5,8 @@ All that ``plimsoll estimate`` answers to one question, before anything of it is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import IntEnum
 
@@ -16,6 +16,7 @@ from plimsoll.cli.questions.types import answers, left_out
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.latency import Performance
 from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
+from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.options.feasibility import hourly_price
@@ -159,16 +160,35 @@ class AnsweredQuestion:
         return (*self.question.notes, *refused, *self.words)
 
 
-def answered(
-    question: EstimateQuestion, found: Sequence[Sized | Rejection], gpus: Sequence[str], split: Split | None
-) -> AnsweredQuestion:
-    """Return the answers as sorted rows. ``gpus`` and ``split`` are what the user names."""
-    # Without --gpu all types are checked: those that the manifest excludes would hide the others.
-    kept, words = (found, ()) if gpus else left_out(question.request, found)
-    excluded = [each for each in found if each not in kept]
+def answered(question: EstimateQuestion) -> AnsweredQuestion:
+    """Return the answers as sorted rows, on the GPU types and for the split that the question names.
+
+    Raises:
+        PlimsollError: the engine has no memory law for the model, or a GPU type is not catalogued. For the engine that
+            is compared, this becomes its refusal.
+    """
     request, owned = question.request, question.owned
-    other = None if question.against is None else question.against.question
-    against = None if other is None else answered(other, answers(other.request, gpus, split), gpus, split)
+    found = answers(request, question.gpus, question.split, question.share)
+    # Without --gpu all types are checked: those that the manifest excludes would hide the others.
+    kept, words = (found, ()) if question.gpus else left_out(request, found)
+    excluded = [each for each in found if each not in kept]
+    question, against = _against(question)
     return AnsweredQuestion(
-        question, rows_of(request, kept, owned), rows_of(request, excluded, owned), split, tuple(words), against
+        question,
+        rows_of(request, kept, owned),
+        rows_of(request, excluded, owned),
+        question.split,
+        tuple(words),
+        against,
     )
+
+
+def _against(question: EstimateQuestion) -> tuple[EstimateQuestion, AnsweredQuestion | None]:
+    """Return the answers of the other engine, or the question with the refusal of its memory law."""
+    other = question.against
+    if other is None or other.question is None:
+        return question, None
+    try:
+        return question, answered(other.question)
+    except PlimsollError as error:
+        return replace(question, against=replace(other, question=None, refusal=str(error))), None

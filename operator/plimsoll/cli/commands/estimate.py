@@ -9,13 +9,12 @@ import click
 
 from plimsoll.cli.answers.api_words import api_answer
 from plimsoll.cli.answers.bars import print_answers, print_api, print_engines, print_one, print_working
-from plimsoll.cli.answers.engine_words import two_engines
-from plimsoll.cli.answers.engines import on_its_engine
+from plimsoll.cli.answers.engines import on_its_engine, two_engines
 from plimsoll.cli.answers.estimate_json import document_of
-from plimsoll.cli.answers.learned import learned_answers
+from plimsoll.cli.answers.learned import taught_question, with_lesson_notes
 from plimsoll.cli.answers.rows import AnsweredQuestion, answered
-from plimsoll.cli.cluster.teachers import Teachers, with_teachers
-from plimsoll.cli.later import command_of_file, manifest_question, written_manifest
+from plimsoll.cli.cluster.teachers import Lessons, Teachers, with_teachers
+from plimsoll.cli.later import command_of_file, lessons_of, manifest_question, written_manifest
 from plimsoll.cli.options import complete_model, option, output
 from plimsoll.cli.questions.api_price import with_api
 from plimsoll.cli.questions.asked import EstimateQuestion, TypedOptions
@@ -109,16 +108,20 @@ def command(
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     question = _question(words, filename, asked)
     question = with_api(replace(question, notes=(*meant.notes, *question.notes)), asked)
-    question = with_other_engine(question, asked, lambda other: _question(words, filename, other))
     if form == "manifest":
         without = "A manifest does not compare with an API: --against-price is left out."
         one = "A manifest is about one engine: --against-engine is left out."
-        left_out = (None if question.api is None else without, None if question.against is None else one)
+        left_out = (None if question.api is None else without, None if asked.against_engine is None else one)
         say("note", (*question.notes, *left_out))
         click.echo(written_manifest(_source(words, filename, question), asked, question), nl=False)
         return
-    question, found = learned_answers(on_its_engine(question), teachers)
-    answer = _with_defaults(answered(question, found, question.gpus, question.split))
+    lessons = lessons_of(teachers) if teachers.are_asked else Lessons()
+    question = on_its_engine(taught_question(question, lessons))
+    question = with_other_engine(
+        question, asked, lambda other: taught_question(_question(words, filename, other), lessons)
+    )
+    answer = answered(question)
+    answer = _with_defaults(with_lesson_notes(answer, lessons) if teachers.are_asked else answer)
     if why and len(answer.shown) != 1:
         raise InvalidInput("--why", f"{len(answer.shown)} GPU types", "Name one GPU type with --gpu.")
     if form == "json":

@@ -62,7 +62,11 @@ def with_options(
     }
     changed = {key: value for key, value in changes.items() if value is not None}
     own = {key: value for key, value in engine.items() if value is not None}
-    return {**spec, **changed, "engine": {**engines, **own} if isinstance(engines, dict) else engines}
+    if not isinstance(engines, dict):
+        return {**spec, **changed, "engine": engines}
+    # An order of engines is for the choice that an engine's name replaces.
+    dropped = () if named.name in (None, ANY_ENGINE) else ("prefer",)
+    return {**spec, **changed, "engine": {key: each for key, each in engines.items() if key not in dropped} | own}
 
 
 def _cache(asked: TypedOptions, known: object) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ _OPTION = "--against-engine"
 def with_other_engine(
     question: EstimateQuestion, asked: TypedOptions, ask: Callable[[TypedOptions], EstimateQuestion]
 ) -> EstimateQuestion:
-    """Return the question with the same one about another engine; the same object if none is named.
+    """Return the question, whose engine is decided, with the same one about another; the same object if none is named.
 
     ``ask`` makes a question of options. What the other engine does not get is its refusal, and costs the answer about
     the first one nothing.
@@ -36,4 +36,5 @@ def with_other_engine(
         other = ask(replace(asked, engine=asked.against_engine, against_engine=None))
     except PlimsollError as error:
         return replace(question, against=OtherEngine(engine_of(name).title, None, str(error)))
-    return replace(question, against=OtherEngine(engine_of(name).title, replace(other, gpus=question.gpus)))
+    placed = replace(other, gpus=question.gpus, split=question.split, owned=question.owned)
+    return replace(question, against=OtherEngine(engine_of(name).title, placed))

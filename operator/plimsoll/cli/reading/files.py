@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
+from typing import BinaryIO
 
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import MIB
@@ -68,6 +70,12 @@ def why(error: OSError | ValueError) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
+@lru_cache(maxsize=1)
+def _all_of(stream: BinaryIO) -> bytes:
+    """Return what a stream holds, which only its first reader gets: one question may be asked of two engines."""
+    return stream.read(MAX_JSON_BYTES + 1)
+
+
 def read_text(name: str) -> str:
     """The text of a file or of standard input.
 
@@ -76,7 +84,7 @@ def read_text(name: str) -> str:
     """
     try:
         if name == STDIN:
-            content = sys.stdin.buffer.read(MAX_JSON_BYTES + 1)
+            content = _all_of(sys.stdin.buffer)
         else:
             with Path(name).open("rb") as file:
                 content = file.read(MAX_JSON_BYTES + 1)

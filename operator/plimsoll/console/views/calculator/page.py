@@ -26,7 +26,6 @@ from plimsoll.cli.questions.direct import plain_question
 from plimsoll.cli.questions.manifest_options import manifest_about
 from plimsoll.cli.questions.names import NamedSource, named_model
 from plimsoll.cli.questions.other_engine import with_other_engine
-from plimsoll.cli.questions.types import answers
 from plimsoll.cli.split_words import split_options
 from plimsoll.console.views.calculator.form import (
     NAMES,
@@ -109,9 +108,8 @@ def answer_of(form: CalculatorForm, owned: frozenset[str] = frozenset()) -> Answ
     """Return the answers to a form, as the command computes them. Raises :class:`PlimsollError`."""
     asked = form.asked
     question = replace(with_api(question_of(form), asked), owned=owned, gpus=asked.gpus, split=asked.split)
-    question = with_other_engine(question, asked, lambda other: question_of(replace(form, asked=other)))
     question = on_its_engine(question)
-    return answered(question, answers(question.request, asked.gpus, asked.split), asked.gpus, asked.split)
+    return answered(with_other_engine(question, asked, lambda other: question_of(replace(form, asked=other))))
 
 
 def _view(query: Query, owned: frozenset[str]) -> AnswerView:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from plimsoll.cli.answers.advice import Advice, advice
 from plimsoll.cli.answers.api_words import api_answer
-from plimsoll.cli.answers.engine_words import two_engines
+from plimsoll.cli.answers.engines import two_engines
 from plimsoll.cli.answers.rows import AnsweredQuestion, AnswerRow, Standing
 from plimsoll.cli.answers.segments import segments
 from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences, warnings_of

@@ -25,10 +25,23 @@ from plimsoll.engines.start_fields import fields_of, integer_in, text_in
 from plimsoll.engines.start_lines import DEVICE_NAME, LastStart, first_match
 from plimsoll.engines.starts import StartFigures, StartLog
 
-_GB = r"(-?\d{1,6}(?:\.\d{1,6})?) ?GB"
+_GB = r"(\d{1,6}(?:\.\d{1,6})?) ?GB"
 _COUNT = r"(-?\d{1,15})\b"
 
-_SERVER_STARTS = re.compile(r"server_args=(ServerArgs\(|\{)")
+_FRONT = (
+    r"^(?:\[pod/[^\]\s]{1,600}\] )?(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) )?(?:std(?:out|err) [FP] )?"
+    r"(?:[\w.-]{1,200} +\| )?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?[ \w]{0,80}\] "
+)
+"""The time and the ranks in front of a line's own words. ``kubectl logs --prefix --timestamps``, a node's own files and
+Compose put theirs before. A request that is logged holds texts of strangers, and none of them begins a line."""
+
+
+def _line(words: str, flags: int = 0) -> re.Pattern[str]:
+    """Return the pattern of a line that begins with words, after its time."""
+    return re.compile(_FRONT + words, flags)
+
+
+_SERVER_STARTS = _line(r"server_args=(ServerArgs\(|\{)")
 """The arguments, once for each start: an object up to 0.5.18, and since 0.5.19 a dictionary of what they came to."""
 
 PRINTS_A_DICTIONARY_SINCE = EngineVersion(0, 5, 19)
@@ -36,33 +49,33 @@ PRINTS_A_DICTIONARY_SINCE = EngineVersion(0, 5, 19)
 _RANK = re.compile(r"\[[^\]\[]{0,40}?((?: (?:[A-Z]+_)?(?:DP|PP|TP|EP)\d{1,4})+)\]")
 """The ranks of a process in front of its lines: ``[2026-06-10 03:00:19 DP0 TP0 EP0]``."""
 
-_FREE = re.compile(rf"Load weight begin\. avail mem={_GB}")
-_WEIGHTS = re.compile(rf"Load weight end\..{{0,400}}?mem usage={_GB}")
-_STATES = re.compile(rf"Mamba Cache is allocated\. max_mamba_cache_size: {_COUNT}")
-_POOL = re.compile(rf"KV Cache is allocated\.(?: dtype: [\w.]{{1,40}},)? #tokens: {_COUNT}")
-_POOL_TYPE = re.compile(r"KV Cache is allocated\. dtype: (?:torch\.)?(\w{1,40}),")
-_FULL_POOL = re.compile(rf"Use sliding window memory pool\. full_layer_tokens={_COUNT}")
-_GRAPHS = re.compile(rf"Capture [\w -]{{0,60}}graph end\..{{0,200}}?mem usage={_GB}", re.IGNORECASE)
-_TOKENS = re.compile(rf"\bmax_total_num_tokens={_COUNT}, chunked_prefill_size=")
-_REQUESTS = re.compile(r"\bmax_running_requests=(\d{1,9}), context_len=")
-_CONTEXT = re.compile(r"\bcontext_len=(\d{1,9}), available_")
-_SPARE = re.compile(rf"\bavailable_gpu_mem={_GB}")
+_FREE = _line(rf"Load weight begin\. avail mem={_GB}")
+_WEIGHTS = _line(rf"Load weight end\..{{0,400}}?mem usage={_GB}")
+_STATES = _line(rf"Mamba Cache is allocated\. max_mamba_cache_size: {_COUNT}")
+_POOL = _line(rf"KV Cache is allocated\.(?: dtype: [\w.]{{1,40}},)? #tokens: {_COUNT}")
+_POOL_TYPE = _line(r"KV Cache is allocated\. dtype: (?:torch\.)?(\w{1,40}),")
+_FULL_POOL = _line(rf"Use sliding window memory pool\. full_layer_tokens={_COUNT}")
+_GRAPHS = _line(rf"Capture [\w -]{{0,60}}graph end\..{{0,200}}?mem usage={_GB}", re.IGNORECASE)
+_TOKENS = _line(rf"max_total_num_tokens={_COUNT}, chunked_prefill_size=")
+_REQUESTS = _line(r"max_total_num_tokens=.{0,200}?\bmax_running_requests=(\d{1,9}), context_len=")
+_CONTEXT = _line(r"max_total_num_tokens=.{0,200}?\bcontext_len=(\d{1,9}), available_")
+_SPARE = _line(rf"max_total_num_tokens=.{{0,300}}?\bavailable_gpu_mem={_GB}")
 _TOTAL = re.compile(r"total capacity of (\d{1,6}(?:\.\d{1,6})?) GiB")
-_SERVES = "The server is fired up and ready to roll!"
-_LATER_POOL = "KV Cache VA upper bound"
+_SERVES = _line(r"The server is fired up and ready to roll!")
+_SIZES_LATER = _line("KV Cache VA upper bound")
 
 _MARKS = (
     "server_args=",
     "Load weight begin",
     "Load weight end",
     "Cache is allocated",
-    _LATER_POOL,
+    "KV Cache VA upper bound",
     "sliding window memory pool",
     "graph end",
     "max_total_num_tokens=",
     "max_total_tokens=",
     "device_name=",
-    _SERVES,
+    "The server is fired up",
     "out of memory",
     "OutOfMemoryError",
     "leave no GPU memory",
@@ -91,11 +104,11 @@ def last_start() -> LastStart:
 
 def read_lines(kept: Sequence[str]) -> StartLog | None:
     """Return the start that kept lines are of; None where they are none of SGLang's, or begin after its arguments."""
-    begin = next((found for line in kept if (found := _SERVER_STARTS.search(line)) is not None), None)
+    begin = next(_found(kept, _SERVER_STARTS), None)
     if begin is None:
         return None
     arguments = fields_of(begin.string[begin.start(1) :])
-    served = any(_SERVES in line for line in kept)
+    kept, served = _until_it_serves(kept)
     figures = _figures(kept)
     return StartLog(
         engine="sglang",
@@ -113,12 +126,18 @@ def read_lines(kept: Sequence[str]) -> StartLog | None:
         gpu_name=first_match(kept, DEVICE_NAME),
         failure=None if served else _failure(kept, figures),
         served=served,
-        complaint=_complaint(kept, arguments, figures),
+        complaint=_complaint(kept, arguments, figures, served=served),
         window_thousandths=window_thousandths(arguments),
         attention=text_in(arguments.get("attention_backend")),
         before=None if begin[1] == "{" else PRINTS_A_DICTIONARY_SINCE,
         since=PRINTS_A_DICTIONARY_SINCE if begin[1] == "{" else None,
     )
+
+
+def _until_it_serves(kept: Sequence[str]) -> tuple[Sequence[str], bool]:
+    """Return the lines of the start alone, and whether it served: what follows is about requests."""
+    end = next((place for place, line in enumerate(kept) if _SERVES.search(line)), None)
+    return (kept, False) if end is None else (kept[: end + 1], True)
 
 
 def _figures(lines: Sequence[str]) -> StartFigures:
@@ -132,7 +151,7 @@ def _figures(lines: Sequence[str]) -> StartFigures:
         kv_tokens=min(tokens, default=None),
         free_bytes=_bytes(lines, _FREE, _first, min),
         spare_bytes=_bytes(lines, _SPARE, _first, min),
-        state_slots=min(_counts(lines, _STATES), default=None),
+        state_slots=min((each for each in _counts(lines, _STATES) if each >= 0), default=None),
     )
 
 
@@ -174,11 +193,13 @@ def _failure(lines: Sequence[str], figures: StartFigures) -> EngineFailure | Non
     return replace(failure, available_kv_bytes=int((float(short[1]) - float(short[2])) * figures.free_bytes))
 
 
-def _complaint(lines: Sequence[str], arguments: Mapping[str, str], figures: StartFigures) -> str:
+def _complaint(lines: Sequence[str], arguments: Mapping[str, str], figures: StartFigures, *, served: bool) -> str:
     if text_in(arguments.get("device")) == "cpu":
         return _NO_GPU
-    if any(_LATER_POOL in line for line in lines):
+    if any(_SIZES_LATER.search(line) for line in lines):
         return _SIZED_LATER
+    if served and figures.kv_tokens is not None and figures.kv_tokens <= 0:
+        return f"The log says {figures.kv_tokens:,} tokens of KV cache, and no engine serves without any."
     cap = integer_in(arguments.get("max_total_tokens"))
     return _CAPPED if cap is not None and figures.kv_tokens is not None and figures.kv_tokens >= cap else ""
 

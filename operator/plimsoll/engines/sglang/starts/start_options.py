@@ -41,6 +41,9 @@ _UNFOLLOWED = (
     *("disaggregation_mode", "enable_unified_memory", "disable_hybrid_swa_memory", "enable_memory_saver"),
     *("enable_two_batch_overlap", "enable_pdmux", "dllm_algorithm", "torchao_config", "kt_weight_path"),
     *("language_model_only", "limit_mm_data_per_request", "enable_torch_compile", "ep_num_redundant_experts"),
+    *("enable_fp32_lm_head", "enable_paged_experts", "enable_kv_cache_sharding", "prefill_only_disable_kv_cache"),
+    *("enable_int8_mamba_checkpoint", "int8_mamba_ckpt_size", "enable_dsa_cache_layer_split", "enable_hisparse"),
+    *("ple_offload_embedding", "modelopt_quant", "enable_deepseek_v4_fp4_indexer", "encoder_only", "language_only"),
 )
 """Arguments that can change the memory and that no law covers, by the names that the server prints. Off, they change
 nothing."""
@@ -92,9 +95,9 @@ def split_of(arguments: Fields) -> Split:
 
 
 def window_thousandths(arguments: Fields) -> int | None:
-    """Return ``--swa-full-tokens-ratio`` in thousandths; None where none is printed."""
+    """Return ``--swa-full-tokens-ratio`` in thousandths; None where no ratio from 0 to 1 is printed."""
     ratio = number_in(arguments.get("swa_full_tokens_ratio"))
-    return None if ratio is None else round(1000 * ratio)
+    return round(1000 * ratio) if ratio is not None and 0 <= ratio <= 1 else None
 
 
 def _share(arguments: Fields) -> float | None:
