@@ -10,8 +10,11 @@ import pytest
 
 from benchmarks.planning.pictures import carry_out
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app.plan.rendered import Desired
+from plimsoll.app.reading import deployments
 from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.sglang.engine import SGLANG
 from plimsoll.engines.vllm.engine import VLLM
@@ -68,6 +71,15 @@ class Course:
         self.desk.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", written)
         self.passes(2)
 
+    def rewrite_engine(self, **changed: str) -> None:
+        """The status says something else of the engine, as an earlier release left it."""
+        now = self.desk.store.get(INFERENCE_DEPLOYMENTS, ObjectKey("ns", "chat"))
+        assert now is not None
+        self.version += 1
+        head = {**now["metadata"], "resourceVersion": str(self.version)}
+        status = {**now["status"], "engine": {**now["status"]["engine"], **changed}}
+        self.desk.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", {**now, "metadata": head, "status": status})
+
     def of(self, name: str) -> Desired:
         return next(each for each in self.desired if each.body["metadata"]["name"] == name)
 
@@ -107,7 +119,17 @@ def test_what_runs_stays_on_its_engine_whatever_the_list_says(desk: Desk) -> Non
     assert course.image() == OF_SGLANG
     (after,) = course.status()["pools"]
     assert after | {"generation": 1} == before | {"generation": 1}
-    assert course.status()["engine"]["name"] == "sglang"
+    engine = course.status()["engine"]
+    assert (engine["name"], engine["version"], engine["reason"]) == ("sglang", "0.5.23", "EngineKept")
+    assert course.image("usual") == OF_VLLM
+
+
+def test_the_release_that_runs_is_named_and_not_one_that_ran_before(desk: Desk) -> None:
+    course = Course(desk, SGLANG_FIRST)
+    course.rewrite_engine(version="0.5.20")
+    course.passes(1)
+    engine = course.status()["engine"]
+    assert (engine["name"], engine["version"], engine["reason"]) == ("sglang", "0.5.23", "EngineKept")
 
 
 def test_an_object_that_runs_keeps_its_engine_when_it_gets_an_open_choice(desk: Desk) -> None:
@@ -132,6 +154,34 @@ def test_a_field_that_the_running_engine_lacks_gives_it_to_the_other_one(desk: D
     assert (other["name"], other["reason"]) == ("sglang", "FieldRefused")
     assert other["message"].startswith("SGLang does not take spec.engine.cpuOffload: '1Gi'. ")
     assert course.image("usual") == OF_VLLM
+
+
+def test_arguments_of_the_engine_that_runs_are_its_own_when_the_choice_is_opened(desk: Desk) -> None:
+    flags = {"extraArgs": ["--load-format=auto"]}
+    course = Course(desk, {"name": "sglang"} | flags)
+    assert course.image() == OF_SGLANG
+    course.edit(AUTO | flags)
+    course.passes(2)
+    assert course.image() == OF_SGLANG
+    assert course.status()["engine"]["reason"] == "EngineKept"
+    assert course.image("usual") == OF_VLLM
+
+
+def test_a_refusal_that_the_user_has_not_caused_moves_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new release of the operator refuses on SGLang what SGLang runs."""
+    course = Course(desk, SGLANG_FIRST)
+
+    def refuse(spec: InferenceDeploymentSpec) -> None:
+        if spec.engine.name == "sglang":
+            raise InvalidInput("spec.engine.name", "sglang", "Not in this release.")
+
+    monkeypatch.setattr(deployments, "check_without_model", refuse)
+    course.passes(3)
+    assert course.image() == OF_SGLANG
+    (ready, *_) = course.status()["conditions"]
+    assert (ready["reason"], ready["message"].partition(" cannot")[0]) == ("InvalidSpec", "spec.engine.name: 'sglang'")
+    assert course.image("usual") == OF_VLLM
+    assert course.status("usual")["conditions"][0]["reason"] != "InvalidSpec"
 
 
 def test_a_spec_that_no_engine_takes_is_refused_with_what_each_says(desk: Desk) -> None:

@@ -177,6 +177,15 @@ def test_a_pool_of_an_older_spec_or_in_the_middle_of_an_update_shows_nothing() -
     assert observe(seen=updating, tokens=400_000) == ()
 
 
+def test_an_engine_that_the_request_is_not_for_teaches_nothing_of_the_one_that_it_is_for() -> None:
+    figures = sized(WANTED, gpu(H100), Split(1))[1]
+    other, reported = pool(H100, engine="sglang"), {pool(H100).name: figures.kv_capacity_tokens - 20_000}
+    assert observe(where=other, tokens=reported[other.name]) == ()
+    assert capacities(WANTED, [other], reported, FLEET) == reported
+    (seen,) = observe(tokens=reported[other.name])
+    assert seen.observation.kind.engine == "vllm"
+
+
 def test_a_gpu_type_that_is_gone_shows_nothing() -> None:
     assert (
         observed_now(WANTED, [pool(H100)], around(serving()), {}, fleet(node("l", L4)), generation=1, spec=SPEC) == ()

@@ -516,6 +516,9 @@ def test_what_proved_too_small_is_remembered_until_the_spec_changes_and_never_ag
     assert observed_capacities(previous, "after", [large], around, {"b": 90_000}) == (seen,)
     here = ObservedCapacity("l4-24gb", Split(1), 80_000)
     assert observed_capacities(previous, "before", [small], around, {"a": 80_000}) == (here,)
+    other = replace(here, engine="sglang")
+    of_sglang = replace(small, engine="sglang")
+    assert observed_capacities(previous, "before", [of_sglang], around, {"a": 80_000}) == (other, remembered)
 
 
 def test_engines_that_are_being_replaced_say_nothing_of_those_to_come() -> None:

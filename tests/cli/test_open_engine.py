@@ -93,7 +93,7 @@ def test_a_plan_says_why_and_the_neighbour_is_planned_as_ever(run: Run, tmp_path
     found = {each["name"]: each for each in deployments(out)}
     engine = found["chat"]["engine"]
     assert (engine["name"], engine["version"], engine["reason"]) == ("sglang", "0.5.23", "Preferred")
-    assert engine["message"] == "SGLang comes before vLLM in spec.engine.prefer, and has a place."
+    assert engine["message"] == "SGLang is listed in spec.engine.prefer, unlike vLLM, and has a place."
     assert "--model-path" in found["chat"]["engineArguments"]
     status, out, err = run("plan", "-f", str(tmp_path / "named.yaml"), *words)
     assert status == 0, err

@@ -15,13 +15,18 @@ from plimsoll.app.live.wanted import (
     STALE_MEMORY_SECONDS,
     wanted_signals,
 )
+from plimsoll.decision import observing
 from plimsoll.decision.deployment import Contest, RefusedWrite, Writes
+from plimsoll.decision.kept import ChangedRequests
+from plimsoll.decision.lessons import CommonLessons
+from plimsoll.decision.outcome import Observed
 from plimsoll.decision.planning import figures_of, tenant_of
 from plimsoll.decision.pools import placed_now
 from plimsoll.decision.results.manifests import manifests_of
 from plimsoll.decision.results.reports import is_passing, report_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState, SeenAnswers
@@ -317,3 +322,14 @@ def test_the_order_in_which_a_spec_is_written_does_not_bear_on_memory() -> None:
     body = inference_deployment_body("chat")
     body["spec"] = {"contextLength": 4096, "model": {"name": "a/b"}}
     assert identity_of(body).digests.engine == digest()
+
+
+@pytest.mark.parametrize(("engine", "counted"), [("sglang", ()), ("vllm", ("l4-24gb",))])
+def test_what_proved_too_small_on_one_engine_says_nothing_of_another(engine: str, counted: tuple[str, ...]) -> None:
+    body = inference_deployment_body("chat", spec={})
+    entry = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 30_000, "spec": identity_of(body).digests.engine}
+    wanted = replace(request(), engine=EngineChoice(EngineVersion(0, 6), name=engine))
+    given = deployment_of({**body, "status": {"tooSmall": [entry]}}, resource=deployment(), request=wanted)
+    ready = observing.ready_of(given, Observed(), CommonLessons(), ChangedRequests(), reading=None, now=0.0)
+    assert ready is not None
+    assert tuple(seen.gpu_type for seen in ready.request.observed) == counted

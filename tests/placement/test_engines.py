@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.highs import fleetwide
+from plimsoll.api.conversion.engines import request_on_engines
+from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.priorities import Priority
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.outcomes import Fit
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineRefusal, EngineVersion
@@ -18,10 +21,11 @@ from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import EngineReason
 from plimsoll.domain.requests.serving import Request, TotalLoad
 from plimsoll.engines.registry import ENGINES
-from plimsoll.placement.demands.pools import Decision, Tenant
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant, running_engine
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import Solver
 from plimsoll.placement.solvers.greedy import solve_greedily
+from tests.support.bodies import inference_deployment_body
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_8B, fleet, model, node, pool, request
 from tests.support.toy_engine import ABACUS
 
@@ -39,6 +43,10 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def on(engine: str, wanted: Request, rank: int = 0) -> Request:
     return replace(wanted, engine=EngineChoice(EngineVersion(*RELEASES[engine]), name=engine), engine_rank=rank)
+
+
+def named(wanted: Request, name: str) -> Request:
+    return replace(wanted, key=wanted.key._replace(name=name))
 
 
 def open_to(engines: Sequence[str], wanted: Request, *, ranked: bool = False) -> Request:
@@ -124,6 +132,111 @@ def test_a_neighbour_gets_what_it_gets_next_to_a_fixed_choice() -> None:
     fixed = [Tenant(on("vllm", mine), 1), Tenant(neighbour, 1)]
     (_, beside_open), (_, beside_fixed) = plan(both, ROOMY), plan(fixed, ROOMY)
     assert beside_open.pools == beside_fixed.pools
+
+
+PRIORITIES = st.sampled_from([0, 0, 7])
+SCARCE = st.sampled_from([(L4, H100), (L4, L40S), (L4,)]).map(
+    lambda found: fleet(*(node(name, name, 1) for name in found))
+)
+TIGHT = st.sampled_from([8, 16, 16]).map(lambda concurrency: request(context=1024, concurrency=concurrency))
+"""On an L4, 16,384 tokens of cache are too many for SGLang, and not for vLLM."""
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    where=SCARCE,
+    mine=TIGHT,
+    other=TIGHT.map(lambda wanted: on("sglang", wanted)),
+    engines=st.permutations(["vllm", "sglang"]),
+    ranked=st.booleans(),
+    mine_first=st.booleans(),
+    priorities=st.tuples(PRIORITIES, PRIORITIES),
+)
+def test_no_engine_would_let_fewer_wait_of_those_who_come_first(
+    *,
+    where: Fleet,
+    mine: Request,
+    other: Request,
+    engines: list[str],
+    ranked: bool,
+    mine_first: bool,
+    priorities: tuple[int, int],
+) -> None:
+    """The fleet has a place for one replica, or for two of which not every engine fits on both."""
+    mine, other = replace(mine, created="b"), replace(named(other, "other"), created="c" if mine_first else "a")
+
+    def waiting(wanted: Request) -> tuple[int, ...]:
+        ranks = [Priority(value) for value in priorities]
+        tenants = [Tenant(each, 1, priority=rank) for each, rank in zip((wanted, other), ranks, strict=True)]
+        found = plan(tenants, where, solver=fleetwide())
+        assert not any(each.failure for each in found)
+        return tuple(each.missing for each in found)
+
+    assert waiting(open_to(engines, mine, ranked=ranked)) <= min(waiting(on(each, mine)) for each in engines)
+
+
+def test_a_preferred_engine_does_not_take_the_only_place_of_a_neighbour() -> None:
+    """SGLang holds 16,384 tokens on the H100 alone, vLLM on the L4 as well."""
+    where, wanted = fleet(node("a", L4, 1), node("b", H100, 1)), request(context=1024, concurrency=16)
+    neighbour = on("sglang", named(wanted, "neighbour"))
+    mine = Tenant(open_to(["sglang", "vllm"], wanted, ranked=True), 1)
+    alone = plan([mine], where)[0]
+    assert [(each.gpu_type, each.engine) for each in alone.pools] == [(H100, "sglang")]
+    both = plan([mine, Tenant(neighbour, 1)], where, solver=fleetwide())
+    beside = {each.request.key.name: each for each in both}
+    found = {name: [(each.gpu_type, each.engine) for each in decision.pools] for name, decision in beside.items()}
+    assert found == {wanted.key.name: [(L4, "vllm")], "neighbour": [(H100, "sglang")]}
+    assert beside[wanted.key.name].engines[0].reason is EngineReason.MORE_CACHE
+
+
+POOL_STATES = st.lists(
+    st.builds(
+        lambda engine, state, ready, served, too_large: pool(
+            H100, engine=engine, state=state, ready=ready, served=served, too_large=too_large and not served
+        ),
+        st.sampled_from([*RELEASES]),
+        st.sampled_from([*PoolState]),
+        st.sampled_from([0, 1, 2]),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=4,
+)
+
+
+@given(pools=POOL_STATES)
+def test_an_engine_of_which_a_replica_serves_is_not_left(pools: list[Pool]) -> None:
+    found = running_engine(pools)
+    serving: set[str | None] = {each.engine for each in pools if each.ready}
+    known: set[str | None] = {None, *(each.engine for each in pools)}
+    assert found in (serving or known)
+    if found is None:
+        assert not any(each.served for each in pools)
+        counted = [each for each in pools if each.state is PoolState.ACTIVE] or pools
+        assert all(each.too_large for each in counted)
+
+
+def test_engines_that_the_list_omits_share_a_place_behind_those_that_it_names() -> None:
+    """So doubts and cost decide between them, and not the order in which they are known."""
+
+    def ranks(**engine: object) -> dict[str, int]:
+        spec = {"model": {"name": "a/b"}, "contextLength": 4096, "engine": {"name": "auto", **engine}}
+        resource = parse_inference_deployment(inference_deployment_body("chat", spec=spec))
+        found = request_on_engines(resource, lambda each: on(each.spec.engine.engine_name, small()))
+        return {each.engine.name: each.engine_rank for each in found.on_each_engine}
+
+    listed = ranks(prefer=["sglang"])
+    assert listed["sglang"] < listed["vllm"] == listed["abacus"]
+    both = ranks(prefer=["sglang", "vllm"])
+    assert both["sglang"] < both["vllm"] < both["abacus"]
+    assert len(set(ranks().values())) == 1
+
+
+def test_a_move_that_runs_out_of_memory_does_not_reopen_the_engine_that_serves() -> None:
+    old = pool(L40S, engine="sglang", state=PoolState.RETIRING, replicas=2, served=True)
+    new = pool(H100, engine="sglang", ready=0, too_large=True)
+    assert running_engine([new, old]) == "sglang"
+    assert running_engine([new]) is None
 
 
 def small(facts: ModelFacts | str = LLAMA_8B) -> Request:

@@ -39,6 +39,11 @@ def test_a_change_names_what_it_replaced() -> None:
     assert (found.solver, found.gap_permille) == ("", None)
 
 
+def test_another_engine_at_the_same_place_is_a_change_and_is_named() -> None:
+    found = added((pool(L40S, replicas=2, engine="sglang"),), PLACED)
+    assert (found.placed, found.replaced) == ("2 on l40s-48gb x 1", "2 on l40s-48gb x 1 with sglang")
+
+
 def test_a_decision_that_changes_no_pool_adds_no_line_however_good_it_is() -> None:
     again = replace(PLACED, appraisal=Appraisal("search", 1.0, None, 1))
     assert remembered((note(1),), KEY, (pool(L40S, replicas=2),), again, "later") == (note(1),)

@@ -77,9 +77,9 @@ def measured_speeds(deployment: Deployment) -> tuple[MeasuredSpeed, ...]:
     known = dict(learned.others) | {learned.pool: learned.slowness}
     found = []
     for pool in deployment.placed.pools:
-        factor = speed_factor(known.get(pool.name, 1.0))
-        if factor != 1:
-            own = request.on(pool.engine).with_cache_as(narrow=pool.has_narrow_cache, host_bytes=None)
+        factor, own = speed_factor(known.get(pool.name, 1.0)), request.on(pool.engine)
+        if factor != 1 and own is not None:
+            own = own.with_cache_as(narrow=pool.has_narrow_cache, host_bytes=None)
             found.append(MeasuredSpeed(own.engine_kind(pool.gpu_type, pool.split), factor))
     return tuple(found)
 
@@ -109,11 +109,9 @@ def ready_of(
     spec, reported = identity.digests.engine, found.reported
     observed = observed_capacities(deployment.record, spec, placed.pools, placed.around, reported)
 
-    is_open = bool(request.others)
-
     def taught(each: Request) -> dict[str, Any]:
         return {
-            "observed": tuple(seen for seen in observed if not is_open or seen.engine == each.engine.name),
+            "observed": tuple(seen for seen in observed if seen.engine == each.engine.name),
             "corrections": lessons(found.seen, (*common.of(deployment.key, each.model.name), *each.corrections)),
             "failed_starts": failed_starts(each, found.seen),
             "speeds": _speeds(deployment, each, common),
@@ -213,13 +211,13 @@ def observed_capacities(
         for pool in pools
         if pool.name in reported and not is_updating(around.workloads.get(pool.name))
     ]
-    known = {(seen.gpu_type, seen.split) for seen in running}
-    earlier = [
+    known = {(seen.gpu_type, seen.split, seen.engine) for seen in running}
+    earlier = (
         ObservedCapacity(entry.gpu_type, split_of(entry), entry.kv_tokens, entry.engine or DEFAULT_ENGINE)
         for entry in record.status.too_small or ()
-        if entry.spec == spec and (entry.gpu_type, split_of(entry)) not in known
-    ]
-    return (*running, *earlier)
+        if entry.spec == spec
+    )
+    return (*running, *(seen for seen in earlier if (seen.gpu_type, seen.split, seen.engine) not in known))
 
 
 def _is_silent(reading: Reading | None, pod: str) -> bool | None:
@@ -285,13 +283,16 @@ def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Spl
 def capacities(
     request: Request, pools: Sequence[Pool], reported: Mapping[str, int], fleet: Fleet, memo: Memo | None = None
 ) -> dict[str, int]:
-    """Convert ``reported``, by pool, to the tokens that requests of full length get."""
+    """Convert ``reported``, by pool, to the tokens that requests of full length get.
+
+    The figures of an engine that refuses the spec stay as they are.
+    """
     found = dict(reported)
     for pool in pools:
-        gpu = fleet.named(pool.gpu_type)
-        if pool.name in reported and gpu is not None:
-            runs, settings, figures = _predicted(request, gpu, pool, memo)
-            engine, own = engine_of(runs.engine.name), request.on(runs.engine.name)
+        gpu, own = fleet.named(pool.gpu_type), request.on(pool.engine)
+        if pool.name in reported and gpu is not None and own is not None:
+            _, settings, figures = _predicted(request, gpu, pool, memo)
+            engine = engine_of(pool.engine)
             tokens = engine.full_length_tokens(own, gpu, pool.split, settings, figures, reported[pool.name])
             found[pool.name] = tokens
     return found
@@ -303,8 +304,8 @@ def _of_pool(
     gpu = fleet.named(pool.gpu_type)
     failure = _memory_failure(around, pool) if pool.too_large else None
     serves = tokens is not None and pool.ready > 0
-    if gpu is None or not (serves or failure is not None):
-        return None
+    if gpu is None or not (serves or failure is not None) or request.on(pool.engine) is None:
+        return None  # an engine that refuses the spec says nothing about the request's own one
     by_law, settings, figures = _predicted(request, gpu, pool, memo)
     kind = by_law.engine_kind(gpu.name, pool.split)
     most = figures.budget_bytes - figures.weights_bytes * LEAST_WEIGHTS_PERCENT // 100

@@ -2,6 +2,8 @@
 
 Why the replicas of a pool do not serve: their engines' words, or a kubelet's, the API server's, the scheduler's.
 
+The engine that an open choice stays with follows from the pools, too.
+
 A change of settings that the live loop made in a pool has a clock in the status, and its engines come up or not.
 Replicas with another pod template have such a time, too: the status says when they do not come up. Kubernetes starts
 them one after another, and the earlier ones serve on. A change of the spec is never undone here.
@@ -10,9 +12,10 @@ them one after another, and the earlier ones serve on. A change of the spec is n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from plimsoll.api.v1alpha1 import EngineSpec
 from plimsoll.decision.deployment import Deployment, Identity, PlacedPools, RefusedWrite
 from plimsoll.decision.surroundings import Surroundings, held_back, is_updating, read_pools, workload_error
 from plimsoll.decision.turns import LoopTurn
@@ -23,7 +26,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import chief_obstacle
 from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock, trusted, trusted_retune
 from plimsoll.placement.demands.failed_moves import Delay, standing
-from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, pool_name
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, pool_name, running_engine
 from plimsoll.placement.demands.rehoming import of_last_hour
 from plimsoll.placement.demands.roll_back import NOT_READY, is_late
 from plimsoll.rebalance.state.decisions import Retune
@@ -32,6 +35,15 @@ from plimsoll.status.record.reading import Record
 
 LONGEST_WORDS = 600
 """The most characters of a pod's words that a status holds."""
+
+
+def engine_that_runs(spec: EngineSpec, pools: Iterable[Pool]) -> str | None:
+    """Return the engine that an open choice stays with, which is that of the pools; None: it is open, or not asked for.
+
+    An engine that this release does not know is none.
+    """
+    running = running_engine(pools) if spec.is_open else None
+    return running if running in spec.engines else None
 
 
 def delay_of(pool: Pool, around: Surroundings, refusal: RefusedWrite | None, now: float) -> Delay:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeployment, InferenceDeploymentSpec
 from plimsoll.domain.engines.engine_choice import ANY_ENGINE, EngineRefusal
 from plimsoll.domain.errors import InvalidInput, PlimsollError, shortened
-from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.requests.serving import NOT_PREFERRED, Request
 from plimsoll.engines.registry import engine_of
 
 T = TypeVar("T")
@@ -30,11 +30,6 @@ def resource_on(resource: InferenceDeployment, engine: str) -> InferenceDeployme
     if not resource.spec.engine.is_open:
         return resource
     return resource.model_copy(update={"spec": spec_on(resource.spec, engine)})
-
-
-def engine_that_runs(spec: EngineSpec, running: str | None) -> str | None:
-    """Return the engine that an open choice stays with: the one that runs, if it is known here; None: it is open."""
-    return running if spec.is_open and running in spec.engines else None
 
 
 def check_flags(spec: EngineSpec, engine: str) -> None:
@@ -100,8 +95,10 @@ def request_on_engines(resource: InferenceDeployment, convert: Callable[[Inferen
     if not spec.is_open:
         return convert(resource)
     made, refused = on_engines(spec, lambda engine: convert(resource_on(resource, engine)))
-    ranks = {engine: index for index, engine in enumerate(spec.engines if spec.prefer else ())}
+    ranks = {engine: index for index, engine in enumerate(spec.engines) if engine in (spec.prefer or ())}
+    last = NOT_PREFERRED if ranks else 0
     first, *others = (
-        replace(request, engine_rank=ranks.get(engine, 0), refused_engines=tuple(refused)) for engine, request in made
+        replace(request, engine_rank=ranks.get(engine, last), refused_engines=tuple(refused))
+        for engine, request in made
     )
     return replace(first, others=tuple(others)) if others else first

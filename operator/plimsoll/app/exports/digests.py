@@ -13,15 +13,16 @@ from hashlib import sha256
 from typing import Any
 
 from plimsoll.api.conversion.convert import platforms_of, to_workload_options
-from plimsoll.api.conversion.engines import engine_that_runs, resource_on
+from plimsoll.api.conversion.engines import resource_on
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.exports.document import Body
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.store import key_of
+from plimsoll.decision.pools import engine_that_runs
 from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.workload import WorkloadOptions
-from plimsoll.placement.demands.pools import Decision, PlannedPool, running_engine
+from plimsoll.placement.demands.pools import Decision, PlannedPool
 from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
 from plimsoll.render.names import POOL_LABEL
 from plimsoll.status.record.observations import recorded_platforms
@@ -85,7 +86,7 @@ def _options(body: Body, settings: Settings) -> WorkloadOptions | None:
     """The inputs that a spec sets. The digest does not contain name and uid."""
     try:
         resource = parse_inference_deployment(body)
-        running = engine_that_runs(resource.spec.engine, running_engine(record_of(body).pools))
+        running = engine_that_runs(resource.spec.engine, record_of(body).pools)
         resource = resource if running is None else resource_on(resource, running)
         images = settings.images
         given = platforms_of(resource.spec.engine, images)

@@ -9,11 +9,11 @@ from plimsoll.adapters.prometheus.router_scrape import RouterPods
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.decision.deployment import Deployment
+from plimsoll.decision.pools import engine_that_runs
 from plimsoll.decision.results.reports import longest_startup
 from plimsoll.decision.turns import policy_of
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.demands.pools import running_engine
 
 CAPACITY_WINDOW_SECONDS = 60
 """The window for objects whose live loop is off: enough to learn what the engine reports."""
@@ -59,7 +59,7 @@ def wanted_signals(deployment: Deployment) -> WantedSamples:
     if spec is None:
         return WantedSamples(pods, addresses=addresses)
     is_off = spec.rebalancing.mode is RebalancingMode.OFF
-    running = running_engine(deployment.placed.pools) if spec.engine.is_open else None
+    running = engine_that_runs(spec.engine, deployment.placed.pools)
     history = max(HISTORY_SECONDS, spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
     return WantedSamples(
         pods,

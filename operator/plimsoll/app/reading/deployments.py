@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -20,8 +19,6 @@ from plimsoll.api.conversion.convert import (
     weights_of,
 )
 from plimsoll.api.conversion.engines import (
-    check_flags,
-    engine_that_runs,
     request_on_engines,
     resource_on,
     spec_on,
@@ -42,7 +39,7 @@ from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.deployment import Asked, Deployment, Identity, PlacedPools
 from plimsoll.decision.kept import ChangedRequests
 from plimsoll.decision.lessons import teaches_others
-from plimsoll.decision.pools import placed_now
+from plimsoll.decision.pools import engine_that_runs, placed_now
 from plimsoll.decision.surroundings import wanted_replicas
 from plimsoll.decision.weights import view_of, wanted_job
 from plimsoll.domain.cluster.fleet import Fleet
@@ -58,7 +55,7 @@ from plimsoll.domain.requests.weights import WeightsView
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import LimitRanges
 from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
-from plimsoll.placement.demands.pools import PoolState, running_engine
+from plimsoll.placement.demands.pools import PoolState
 from plimsoll.placement.options.total_load import with_size
 from plimsoll.status.record.observations import recorded_platforms
 from plimsoll.status.record.reading import Record
@@ -197,12 +194,15 @@ class DeploymentReader:
         found.resource = resource = self.memo.resource(body, parse)
         engine = resource.spec.engine
         found.chooses_engine = engine.is_open
-        running = engine_that_runs(engine, running_engine(bare.placed.pools))
-        if running is not None:
-            with suppress(InvalidInput):  # the spec rules out the engine that runs: another one may take it
-                check_flags(engine, running)
-                return self._request_of(self.memo.on_engine(resource, running), bare, fleet, found)
-        return self._request_of(resource, bare, fleet, found)
+        running = engine_that_runs(engine, bare.placed.pools)
+        if running is None:
+            return self._request_of(resource, bare, fleet, found)
+        try:
+            return self._request_of(self.memo.on_engine(resource, running), bare, fleet, found)
+        except InvalidInput:
+            if not _has_other_spec(bare, running):
+                raise  # e.g. a new release or rule of the operator refuses it: what runs is not moved for that
+            return self._request_of(resource, bare, fleet, found)
 
     def _request_of(
         self, resource: InferenceDeployment, bare: Deployment, fleet: Fleet, found: _Found
@@ -360,6 +360,15 @@ def declared_replicas(body: Body, record: Record) -> int:
     if "totalConcurrency" in spec:
         declared = spec.get("minReplicas", 1) if size is None else size.replicas
     return declared if isinstance(declared, int) else 0
+
+
+def _has_other_spec(bare: Deployment, engine: str) -> bool:
+    """Whether the user has written another spec since the pools of an engine were decided.
+
+    The digest alone changes with the engine's usual release, too, and the generation with the number of replicas.
+    """
+    pools, now = (pool for pool in bare.placed.pools if pool.engine == engine), bare.identity
+    return all(pool.spec not in ("", now.digests.engine) and pool.generation != now.generation for pool in pools)
 
 
 def _left_nodes(bare: Deployment) -> dict[str, str]:

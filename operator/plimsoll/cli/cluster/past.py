@@ -10,15 +10,15 @@ from typing import Any
 from plimsoll.adapters.prometheus.past_load import ANSWER_SECONDS, PastLoad, past_load
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.api.checks.schedules import check_times, minima_of
-from plimsoll.api.conversion.engines import engine_that_runs
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.reading.openings import scheduled_at
 from plimsoll.app.settings import Settings
+from plimsoll.decision.pools import engine_that_runs
 from plimsoll.decision.turns import policy_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.demands.pools import Place, running_engine
+from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy, ScheduledMinimum
 from plimsoll.simulation.replay import Schedule
 from plimsoll.status.record.places import split_of
@@ -80,7 +80,7 @@ def spec_policy(body: Body) -> tuple[RebalancePolicy, int]:
 
 def chosen_engine(body: Body) -> str | None:
     """Return the engine that runs where the planner chose it; None if the spec names it, or nothing is placed."""
-    return engine_that_runs(parse_inference_deployment(body).spec.engine, running_engine(record_of(body).pools))
+    return engine_that_runs(parse_inference_deployment(body).spec.engine, record_of(body).pools)
 
 
 def place_of(body: Body) -> Place | None:

@@ -78,14 +78,15 @@ def report_of(outcome: Outcome, now: float) -> Report:
 
 
 def _engines(outcome: Outcome) -> tuple[EngineOffer, ...] | None:
-    """Return the engines that were compared, or the one that runs if the status does not name it yet."""
-    decision, known = outcome.decision, outcome.deployment.record.status.engine
+    """Return the engines that were compared, or the one that runs if the status does not say that of this spec."""
+    decision, status = outcome.decision, outcome.deployment.record.status
     if not outcome.deployment.asked.chooses_engine:
         return None
     if decision is None or decision.engines:
         return () if decision is None else decision.engines
-    name = decision.request.engine.name
-    return () if known is not None and known.name == name else (kept_offer(decision.request),)
+    kept, known = kept_offer(decision.request), status.engine
+    is_said = known is not None and (known.name, known.version) == (kept.engine, kept.release)
+    return () if is_said and status.observed_generation == outcome.generation else (kept,)
 
 
 def _routing(deployment: Deployment) -> RoutingReport | None:

@@ -129,6 +129,10 @@ class ObservedCapacity:
     engine: str = DEFAULT_ENGINE
 
 
+NOT_PREFERRED = 1000
+"""The rank of an engine that a list of preferred engines does not name: behind all that it can name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One InferenceDeployment, ready to be placed.
@@ -152,7 +156,7 @@ class Request:
     about the object itself: what its author has to look at. ``speeds`` are measured at engines of its kinds.
     ``others`` are the same deployment on other engines, if the planner chooses the engine and has not yet, and
     ``refused_engines`` are the engines that cannot run the spec. ``engine_rank`` is the place of the engine in the
-    user's list of preferred ones; 0 without a list.
+    user's list of preferred ones: 0 without a list, and ``NOT_PREFERRED`` for all engines that it does not name.
     """
 
     key: ObjectKey
@@ -202,9 +206,9 @@ class Request:
             return (self,)
         return (replace(self, others=()), *(each.with_replicas(self.replicas) for each in self.others))
 
-    def on(self, engine: str) -> Request:
-        """Return the request on an engine; itself if the engine is decided, or that engine cannot run it."""
-        return next((each for each in self.on_each_engine if each.engine.name == engine), self)
+    def on(self, engine: str) -> Request | None:
+        """Return the request on an engine; None if that engine cannot run it, or another one is decided."""
+        return next((each for each in self.on_each_engine if each.engine.name == engine), None)
 
     def everywhere(self, change: Callable[[Request], Request]) -> Request:
         """Return the request with a change that is made for the other engines, too."""

@@ -318,19 +318,26 @@ def as_chosen(pool: Pool, choice: Option, tenant: Tenant, drain_seconds: int | N
 
 
 def as_it_runs(request: Request, pool: Pool | PlannedPool) -> Request:
-    """Return the request on the pool's engine, with the cache and the limits that its engines last got."""
-    request = request.on(pool.engine).with_cache_as(narrow=pool.has_narrow_cache, host_bytes=pool.host_cache_bytes)
+    """Return the request on the pool's engine, with the cache and the limits that its engines last got.
+
+    A pool that leaves an engine that refuses the spec counts as if it ran the request's own engine.
+    """
+    request = request.on(pool.engine) or request
+    request = request.with_cache_as(narrow=pool.has_narrow_cache, host_bytes=pool.host_cache_bytes)
     return request.limited(pool.limits.of_replica(pool.split.data_parallel))
 
 
 def running_engine(pools: Iterable[Pool]) -> str | None:
-    """Return the engine of a deployment's pools; None if it has none, or if memory ran out before any of them served.
+    """Return the engine that a deployment's pools stay with: that of the pools that serve, or have served, if any did.
 
-    Then nothing is lost if another engine takes over.
+    None if there are no pools, or if memory ran out before any of them served: nothing is lost if another engine takes
+    over. A pool on its way out counts while it serves, because the pool that replaces it may never do so.
     """
     pools = tuple(pools)
-    wanted = active(pools) or pools
-    return None if all(pool.too_large for pool in wanted) else wanted[0].engine
+    proven = [pool for pool in pools if pool.ready or pool.served]
+    if proven:
+        return max(proven, key=lambda pool: (pool.ready > 0, pool.is_active)).engine
+    return next((pool.engine for pool in active(pools) or pools if not pool.too_large), None)
 
 
 def count(pools: Iterable[_AnyPool]) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from plimsoll.domain.decisions.outcomes import Fit, Option, Rejection
 from plimsoll.domain.engines.engine_choice import EngineRefusal
 from plimsoll.domain.public_words import EngineReason, Numbers, Reason
+from plimsoll.domain.requests.serving import NOT_PREFERRED
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.options.engine_offer import EngineOffer
 from plimsoll.placement.places.place import per_million
@@ -132,7 +133,9 @@ def _reason_against(lost: RankedAward, taken: RankedAward) -> EngineReason:
 
 
 def _compared(reason: EngineReason, this: RankedAward, other: RankedAward) -> Numbers:
-    """Return the figures of both that decide."""
+    """Return the figures of both that decide, or that the user's list names only one of them."""
+    if reason is EngineReason.LESS_PREFERRED:
+        return (("unlisted", 1),) if NOT_PREFERRED in (this.score[1], other.score[1]) else ()
     if this.option is None or other.option is None:
         return ()
     if reason is EngineReason.LESS_SURE:

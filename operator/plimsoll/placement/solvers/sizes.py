@@ -2,7 +2,8 @@
 
 1. A deployment whose engine is open takes the one that would be best if it were alone. The solver decides for all
    deployments and chooses their sizes (:attr:`~plimsoll.placement.demands.demand.Demand.ways`). A deployment that
-   keeps or replaces pools takes its best size alone before that, in the order of decisions.
+   keeps or replaces pools takes its best size alone before that, in the order of decisions. If replicas find no place
+   then, the solver decides once more and chooses the engines, too: its answer counts if fewer replicas wait.
 2. Each of these deployments chooses once more, from its own share and what nobody else has: a solver that does not
    choose sizes gives it the cheapest one, and nodes may be packed worse than a programme knows. This also finds what
    every other size would cost now.
@@ -73,9 +74,25 @@ def solve_with_sizes(solver: Solver, demands: Sequence[Demand], stock: Stock) ->
         return solver(demands, stock)
     running = {index: each for index, each in enumerate(demands) if any(way.kept or way.outdated for way in each.sizes)}
     open_ones = {index: _on_best_engine(each, stock) for index, each in enumerate(demands) if _is_open(each)}
-    alone = open_ones | chosen_alone(running, stock, stock.ledger)
-    awards = solver([alone.get(index, each) for index, each in enumerate(demands)], stock)
-    return iter(_chosen_again(demands, list(awards), stock))
+    alone = chosen_alone(running, stock, stock.ledger)
+
+    def solved(fixed: Mapping[int, Demand]) -> list[Award]:
+        return list(solver([fixed.get(index, each) for index, each in enumerate(demands)], stock))
+
+    awards = solved(open_ones | alone)
+    if open_ones and any(_waiting(awards)):
+        awards = min(awards, solved(alone), key=_waiting)
+    return iter(_chosen_again(demands, awards, stock))
+
+
+def _waiting(awards: Sequence[Award]) -> tuple[float, ...]:
+    """Return the deployments without a place, by priority, the highest first. Parts of one count as fractions."""
+    found = dict.fromkeys(sorted((each.demand.tenant.priority.value for each in awards), reverse=True), 0.0)
+    for each in awards:
+        placed = sum(part.replicas for part in each.granted)
+        waits = max(0, each.demand.missing - placed) / max(1, each.demand.request.replicas)
+        found[each.demand.tenant.priority.value] += waits
+    return tuple(found.values())
 
 
 def _is_open(demand: Demand) -> bool:
@@ -86,7 +103,7 @@ def _is_open(demand: Demand) -> bool:
 def _on_best_engine(demand: Demand, stock: Stock) -> Demand:
     """Return the demand with the ways of the engine that would be best if it were alone.
 
-    So a programme for several demands decides as if that engine were named, whatever it knows of the order of engines.
+    So a programme for several demands decides as if that engine were named. It does not know the user's list.
     """
     best, *_ = ranked(demand, (_tried(way, stock, stock.ledger) for way in demand.sizes), stock)
     ways = tuple(way for way in demand.sizes if way.request.engine.name == best.engine)

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 from plimsoll.api.bounds import MOST_CONCURRENCY
 from plimsoll.api.v1alpha1.status import DecisionStatus, SizeOptionStatus, SizeStatus
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, active
 from plimsoll.placement.explain import place_words
@@ -91,8 +92,12 @@ def remembered(
 
 
 def _words(pools: Iterable[Pool | PlannedPool]) -> str:
-    """Return the active pools in words: ``2 replicas on l4-24gb x 1``."""
+    """Return the active pools in words: ``2 on l4-24gb x 1``, and ``2 on l4-24gb x 1 with sglang``."""
     named = sorted(active(pools), key=lambda pool: pool.name)
-    words = [f"{pool.replicas} on {place_words(*pool.place)}" for pool in named[:MOST_PLACES]]
+    words = [f"{pool.replicas} on {place_words(*pool.place)}{_engine_words(pool)}" for pool in named[:MOST_PLACES]]
     more = [f"and {len(named) - MOST_PLACES} more"] if len(named) > MOST_PLACES else []
     return ", ".join([*words, *more])
+
+
+def _engine_words(pool: Pool | PlannedPool) -> str:
+    return "" if pool.engine == DEFAULT_ENGINE else f" with {pool.engine}"

@@ -69,6 +69,13 @@ def _costs(figures: Figures) -> str:
     return f"{hourly}{_million(figures)}"
 
 
+def _listed(figures: Figures, order: str, alone: str) -> str:
+    """Return how two engines stand in the user's list: ``order``, or ``alone`` if it names only one of them."""
+    if figures.get("unlisted"):
+        return f"{alone} in spec.engine.prefer, unlike {_other(figures)}"
+    return f"{order} {_other(figures)} in spec.engine.prefer"
+
+
 def _fits(figures: Figures) -> str:
     known = "fit" in figures and figures["fit"] != figures["other_fit"]
     return f": its fit is {figures['fit']}, the other's {figures['other_fit']}" if known else ""
@@ -83,7 +90,7 @@ def _more_cache(figures: Figures) -> str:
 
 _SENTENCES: dict[EngineReason, Callable[[Figures], str]] = {
     EngineReason.ONLY_ENGINE: lambda _: "is the only engine that takes the spec.",
-    EngineReason.PREFERRED: lambda f: f"comes before {_other(f)} in spec.engine.prefer, and has a place.",
+    EngineReason.PREFERRED: lambda f: f"{_listed(f, 'comes before', 'is listed')}, and has a place.",
     EngineReason.MORE_CACHE: _more_cache,
     EngineReason.MORE_ROOM: lambda f: f"has a place for more of the replicas than {_other(f)}.",
     EngineReason.SURER_FIT: lambda f: f"is in less doubt than {_other(f)}{_fits(f)}.",
@@ -94,7 +101,7 @@ _SENTENCES: dict[EngineReason, Callable[[Figures], str]] = {
     EngineReason.FIELD_REFUSED: lambda f: f"does not take {f['field']}: {f['value']}. {f['fix']}",
     EngineReason.NOTHING_FITS: lambda f: f"fits nowhere: {f['nearest']}." if f["nearest"] else "fits nowhere.",
     EngineReason.LESS_ROOM: lambda f: f"would leave {f['missing']} of the replicas without a place.",
-    EngineReason.LESS_PREFERRED: lambda f: f"comes after {_other(f)} in spec.engine.prefer.",
+    EngineReason.LESS_PREFERRED: lambda f: f"{_listed(f, 'comes after', 'is not listed')}.",
     EngineReason.LESS_SURE: lambda f: f"is in more doubt than {_other(f)}{_fits(f)}.",
     EngineReason.HIGHER_COST: lambda f: f"costs more than {_other(f)}{_costs(f)}.",
     EngineReason.LATER_IN_ORDER: lambda f: f"is as good as {_other(f)}, and comes later.",
