@@ -20,6 +20,7 @@ from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, ReplicaShape, Split
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.engines.engine_choice import StepLimits
+from plimsoll.domain.requests.routing import ANSWER_SECONDS, RouterView
 from plimsoll.domain.units import agreed, counted, to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.performance.break_even import IDLE_SECONDS
@@ -305,7 +306,10 @@ def take_turn(
     floor = 0 if spec.total_concurrency is None else standing.base_replicas
     ceiling = 1 if running.mounts_alone else UNBOUNDED_REPLICAS
     memory = standing.memory.about(running.pool)
+    memory = memory.with_way(cut_off=is_cut_off(spec, around.router), now=now)
     policy = policy_of(spec, floor, ceiling, contested=contested)
+    if _stays_awake(standing, memory, now):
+        policy = policy.awake
     policy = policy.with_schedule(scheduled, now, memory.expected_startup_seconds)
     history = standing.history.clamped(now)
     situation = Situation(
@@ -340,6 +344,24 @@ def take_turn(
         hints=(*hints_of(reading, policy, contested=contested), *_room_hints(turn.standing)),
         reuse=reuse_hint(reuse_of(situation.load, decided.wish, situation.placement.model), what_if.decision),
     )
+
+
+def is_cut_off(spec: InferenceDeploymentSpec, router: RouterView) -> bool:
+    """Whether no request that comes while no replica runs reaches the picker of the router that a spec asks for."""
+    if not spec.routing.has_router or router.missing:
+        return spec.routing.has_router
+    through = router.gateway
+    return spec.routing.gateway is not None and (through is None or not through.leads_to_replicas)
+
+
+def _stays_awake(standing: Standing, memory: LoopMemory, now: float) -> bool:
+    """Whether a replica has to run because no request could start one.
+
+    The last replica does not go at all then. One starts only after a while: a controller that starts again, or that
+    reads another route, has not answered for a moment.
+    """
+    since = memory.cut_off_since
+    return since is not None and (standing.target_replicas > 0 or now - since >= ANSWER_SECONDS)
 
 
 def _gone_on(standing: Standing, situation: Situation, around: Surroundings) -> tuple[Standing, str, str]:

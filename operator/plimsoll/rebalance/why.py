@@ -105,6 +105,9 @@ _SENTENCES = {
     DecisionReason.SCHEDULED_MINIMUM: (
         "More replicas are needed: {replicas} is fewer than the {min} that spec.rebalancing.schedule asks for{ready}."
     ),
+    DecisionReason.NOT_ROUTED: (
+        "A replica is needed although no request has come: none reaches the endpoint picker, so none could start one."
+    ),
     DecisionReason.SUSTAINED_SLACK: (
         "{enough_have} been enough for {seconds} s, with room to spare: {traffic}; {kv_percent} % of the "
         "KV cache is in use."

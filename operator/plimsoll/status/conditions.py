@@ -433,13 +433,14 @@ def _at_rest(report: Report) -> StatedCondition:
 
 
 def _troubled(report: Report) -> StatedCondition | None:
-    """The verdict about what serves and does so worse than asked, as the live loop diagnosed it; None: it does not."""
+    """The verdict about what serves and does so worse than asked, as the live loop diagnosed it; None: it does not.
+
+    A router that requests do not go through is said without a replica, too: then nothing else says why none comes.
+    """
     live, routing = report.rebalancing, report.routing
-    if not any(view.ready for view in report.pools):
-        return None
-    if live is None or live.trouble is None:
+    if live is None or live.trouble is None or not any(view.ready for view in report.pools):
         missed = None if routing is None else routing_trouble(routing)
-        return None if missed is None else StatedCondition("True", *missed)
+        return None if missed is None else StatedCondition("True", missed.reason, missed.message, helps=missed.helps)
     return StatedCondition("True", live.trouble, f"{_TROUBLE_WORDS[live.trouble]} {live.message}")
 
 

@@ -147,7 +147,6 @@ class DeploymentReader:
     def _asked(self, body: Body, bare: Deployment, fleet: Fleet) -> Asked:
         found, request, problem = _Found(), None, None
         try:
-            _check_rival(bare)
             answer = self._request(body, bare, fleet, found)
         except NotPermitted as error:
             answer = DeploymentProblem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
@@ -192,6 +191,7 @@ class DeploymentReader:
         """
         parse = partial(parse_inference_deployment, gpu_names=self.gpu_names)
         found.resource = resource = self.memo.resource(body, parse)
+        _check_rival(bare)
         engine = resource.spec.engine
         found.chooses_engine = engine.is_open
         running = engine_that_runs(engine, bare.placed.pools)

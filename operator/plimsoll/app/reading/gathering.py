@@ -81,20 +81,30 @@ def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey
         owner = _owner_of(body, found)
         if owner is not None:
             owner.jobs[key_of(body).name] = body
-    lacks, refused = _gather_routers(store, found), rivals(store.all(INFERENCE_DEPLOYMENTS))
-    return {
-        key: Surroundings(
-            {pool: tuple(pods) for pool, pods in each.pods.items()},
-            each.workloads,
-            tuple(each.complaints),
-            {pool: tuple(sorted(rejected)[-MOST_REMEMBERED:]) for pool, rejected in each.rejections.items()},
-            each.jobs,
-            _router(each, lacks, _gateway(store, each.owner)),
-            tuple(each.of_router),
-            refused.get(key),
-        )
-        for key, each in found.items()
+    lacks = _gather_routers(store, found)
+    with_pools = {
+        key for key, each in found.items() if any(part.get("kind") == INFERENCE_POOLS.kind for part in each.of_router)
     }
+    refused = rivals(store.all(INFERENCE_DEPLOYMENTS), with_pools)
+    return {key: _surroundings(store, each, lacks, refused.get(key)) for key, each in found.items()}
+
+
+def _surroundings(store: Picture, each: _Gathering, lacks: str, rival: tuple[str, str, str] | None) -> Surroundings:
+    router = RouterView(lacks)
+    try:
+        router = _router(each, lacks, _gateway(store, each.owner))
+    except Exception as error:  # noqa: BLE001 - controllers of others write the states of routers and Gateways
+        each.complain(f"The router of {key_of(each.owner)} cannot be read: {type(error).__name__}: {error}")
+    return Surroundings(
+        {pool: tuple(pods) for pool, pods in each.pods.items()},
+        each.workloads,
+        tuple(each.complaints),
+        {pool: tuple(sorted(rejected)[-MOST_REMEMBERED:]) for pool, rejected in each.rejections.items()},
+        each.jobs,
+        router,
+        tuple(each.of_router),
+        rival,
+    )
 
 
 def _owner_of(body: Body, found: Mapping[ObjectKey, _Gathering]) -> _Gathering | None:

@@ -138,14 +138,24 @@ def inference_deployment(body: Body) -> Body:
 
 def gateway(body: Body) -> Body:
     """Return who is served where: the listeners and addresses of a Gateway."""
-    listeners = (body.get("spec") or {}).get("listeners") or ()
-    kept = [_only(each, ("name", "port", "protocol", "hostname")) for each in listeners]
-    addresses = [_only(each, ("value",)) for each in (body.get("status") or {}).get("addresses") or ()]
     return {
         "metadata": _only(body["metadata"], _IDENTITY),
-        "spec": shared({"listeners": kept}),
-        "status": shared({"addresses": addresses}),
+        "spec": shared({"listeners": [_listener(each) for each in _parts(body, "spec", "listeners")]}),
+        "status": shared({"addresses": [_only(each, ("value",)) for each in _parts(body, "status", "addresses")]}),
     }
+
+
+def _listener(listener: Body) -> dict[str, Any]:
+    kept, admits = _only(listener, ("name", "port", "protocol", "hostname")), listener.get("allowedRoutes")
+    of = admits.get("namespaces") if isinstance(admits, dict) else None
+    return kept | {"allowedRoutes": {"namespaces": _only(of, ("from",))}} if isinstance(of, dict) else kept
+
+
+def _parts(body: Body, half: str, name: str) -> list[Body]:
+    """Return the entries of a list of somebody else's object that are mappings."""
+    there = body.get(half)
+    found = there.get(name) if isinstance(there, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def quota(body: Body) -> Body | None:

@@ -9,8 +9,9 @@ from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome, UnderWay
 from plimsoll.decision.pools import retune_after, updates_due
 from plimsoll.decision.surroundings import pool_views
-from plimsoll.decision.turns import LoopTurn, kept_sentence, may_sleep, policy_of
+from plimsoll.decision.turns import LoopTurn, is_cut_off, kept_sentence, may_sleep, policy_of
 from plimsoll.domain.public_words import RESOLVING, ConditionReason
+from plimsoll.domain.requests.routing import ANSWER_SECONDS
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_move
 from plimsoll.placement.demands.failed_moves import FailedMove, still_refused
@@ -63,7 +64,7 @@ def report_of(outcome: Outcome, now: float) -> Report:
         proposals=besides.proposals,
         rebalancing=None if turn is None else turn.report(record, mode, sized=sized, namespace=identity.key.namespace),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
-        routing=_routing(deployment),
+        routing=_routing(deployment, now),
         contested=_contested(outcome),
         namespace=identity.key.namespace,
         refused="" if refusal is None else refusal.sentence(),
@@ -89,12 +90,13 @@ def _engines(outcome: Outcome) -> tuple[EngineOffer, ...] | None:
     return () if is_said and status.observed_generation == outcome.generation else (kept,)
 
 
-def _routing(deployment: Deployment) -> RoutingReport | None:
+def _routing(deployment: Deployment, now: float) -> RoutingReport | None:
     spec, router = deployment.spec, deployment.placed.around.router
     if spec is None or not spec.routing.has_router:
         return None
-    through = spec.routing.gateway
-    return RoutingReport(spec.routing.mode, router, bool(through and through.hostnames))
+    through, since = spec.routing.gateway, None if router.gateway is None else router.gateway.asked_since
+    is_due = since is not None and now - since >= ANSWER_SECONDS
+    return RoutingReport(spec.routing.mode, router, bool(through and through.hostnames), is_due)
 
 
 def _at_rest(outcome: Outcome, kept: str) -> LoopTurn | None:
@@ -199,8 +201,11 @@ def _asleep(outcome: Outcome) -> str:
     spec, request = outcome.deployment.spec, outcome.request
     if spec is None or request is None or request.replicas > 0 or not may_sleep(spec.rebalancing):
         return ""
-    wakes = policy_of(spec).wakes
-    starts = "a request that waits at the gateway, or a change of spec.replicas" if wakes else "spec.replicas"
+    starts = "spec.replicas"
+    if policy_of(spec).wakes:
+        is_alone = is_cut_off(spec, outcome.deployment.placed.around.router)
+        what = "the operator, as no request reaches the picker" if is_alone else "a request that waits at the gateway"
+        starts = f"{what}, or a change of spec.replicas"
     why = "spec.replicas is 0" if not spec.replicas else "No request has come for a while"
     return f"{why}, so no replica runs. What starts one: {starts}."
 

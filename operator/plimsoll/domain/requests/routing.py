@@ -15,6 +15,10 @@ PROXY_IMAGE = "docker.io/envoyproxy/envoy:distroless-v1.40.0"
 """The Envoy that asks the picker for each request. ``sleep`` of a pod's lifecycle needs no shell in either image."""
 
 
+ANSWER_SECONDS = 120.0
+"""Within this time the controller of a Gateway answers for a route: they take seconds. A choice of this project."""
+
+
 class RoutingMode(StrEnum):
     """The part that chooses the replica of a request.
 
@@ -52,11 +56,12 @@ class GatewayView:
         key: the Gateway's namespace and name.
         lacks: the kind of objects that the cluster does not have, or that the operator may not read; empty if none.
         is_missing: whether the Gateway does not exist, as far as Gateways may be read.
-        url: the address for clients, without the API's path; empty if it is not known.
+        url: the address for clients, without the API's path; empty if it is not known, or leads to no replica.
         controller: the name of the controller that answered for the route; empty if none has.
         is_accepted: whether it accepts the route for its present content; None: it has not answered.
         is_resolved: whether it can send requests to the InferencePool; None: it has not answered.
         complaint: why not, in the controller's words.
+        asked_since: when the route was made, POSIX seconds; None: there is none.
     """
 
     key: ObjectKey
@@ -67,6 +72,7 @@ class GatewayView:
     is_accepted: bool | None = None
     is_resolved: bool | None = None
     complaint: str = ""
+    asked_since: float | None = None
 
     @property
     def leads_to_replicas(self) -> bool:

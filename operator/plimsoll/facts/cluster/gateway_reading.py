@@ -7,11 +7,13 @@ does not exist, or whose controller does not run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.routing import GatewayRef, GatewayView
+from plimsoll.domain.units import from_rfc3339
 
 Body = Mapping[str, Any]
 
@@ -37,14 +39,14 @@ def named_gateway(spec: Body, namespace: str) -> GatewayRef | None:
     return GatewayRef(
         ObjectKey(str(given.get("namespace") or namespace), str(given["name"])),
         str(given.get("sectionName") or ""),
-        tuple(map(str, hosts)) if isinstance(hosts, list) else (),
+        tuple(each for each in _list(hosts) if isinstance(each, str)),
     )
 
 
 def read_gateway(
     ref: GatewayRef, gateway: Body | None, route: Body | None, pool: Body | None = None, *, may_read: bool
 ) -> GatewayView:
-    """Return what a Gateway and the route to it are.
+    """Return what a Gateway and the route to it are. A part that is not as the Gateway API has it is not there.
 
     Args:
         ref: the Gateway that the spec names.
@@ -60,70 +62,122 @@ def read_gateway(
         answer, words = _answer(of_pool, kind, pool)
         if answer is False and resolved is not False:
             resolved, unresolved = False, words
-    return GatewayView(
+    view = GatewayView(
         ref.key,
         is_missing=may_read and gateway is None,
-        url=_url(ref, gateway or {}),
-        controller=str(parent.get("controllerName") or ""),
+        controller=_text(parent.get("controllerName")),
         is_accepted=accepted,
         is_resolved=resolved,
         complaint=why_not if accepted is False else unresolved if resolved is False else "",
+        asked_since=from_rfc3339(_text(_head(route).get("creationTimestamp"))),
     )
+    return replace(view, url=_url(ref, gateway, route)) if view.leads_to_replicas else view
 
 
 def _parent(ref: GatewayRef, listener: str, child: Body | None) -> Body:
-    """Return the controller's entry about this Gateway in the status of an object; empty if there is none."""
-    for each in _mapping((child or {}).get("status")).get("parents") or ():
-        named = each.get("parentRef") or {}
-        namespace = named.get("namespace") or (child or {})["metadata"]["namespace"]
-        is_this = ObjectKey(str(namespace), str(named.get("name"))) == ref.key
-        if is_this and str(named.get("sectionName") or "") == listener:
-            return _mapping(each)
-    return {}
+    """Return the controller's entry about this Gateway in the status of an object; empty if there is none.
+
+    After a change of the Gateway's class the entry of the controller before may stay. The newest counts, and of two
+    that are equally old the one that turns the object down.
+    """
+    found = []
+    for each in map(_mapping, _list(_mapping(_mapping(child).get("status")).get("parents"))):
+        named = _mapping(each.get("parentRef"))
+        namespace = _text(named.get("namespace")) or _text(_head(child).get("namespace"))
+        is_this = ObjectKey(namespace, _text(named.get("name"))) == ref.key
+        if is_this and _text(named.get("sectionName")) == listener:
+            found.append(each)
+    return max(found, key=_newness, default={})
+
+
+def _newness(parent: Body) -> tuple[str, bool]:
+    """Return when an entry last changed (RFC 3339 in UTC sorts as text), and whether it turns the object down."""
+    conditions = [_mapping(each) for each in _list(parent.get("conditions"))]
+    changed = max((_text(each.get("lastTransitionTime")) for each in conditions), default="")
+    return changed, any(each.get("status") == "False" for each in conditions)
 
 
 def _answer(parent: Body, kind: str, child: Body | None) -> tuple[bool | None, str]:
     """Return a condition about the present content of an object, and what it says; None: there is none."""
-    generation = 0 if child is None else int(child["metadata"].get("generation") or 0)
-    for each in parent.get("conditions") or ():
-        if each.get("type") == kind and int(each.get("observedGeneration") or generation) >= generation:
-            words = f"{each.get('reason')}: {each.get('message') or ''}".rstrip(": ")
-            return {"True": True, "False": False}.get(str(each.get("status"))), words[:LONGEST_COMPLAINT]
+    generation = _number(_head(child).get("generation"))
+    for each in map(_mapping, _list(parent.get("conditions"))):
+        about = each.get("observedGeneration")
+        if each.get("type") == kind and (not about or _number(about) >= generation):
+            words = f"{_text(each.get('reason'))}: {_text(each.get('message'))}".strip(": ")
+            return {"True": True, "False": False}.get(_text(each.get("status"))), words[:LONGEST_COMPLAINT]
     return None, ""
 
 
-def _url(ref: GatewayRef, gateway: Body) -> str:
-    """Return the address of the first listener that serves the host name; empty if it is not known."""
-    listener = next(_serving(ref, _mapping(gateway.get("spec")).get("listeners") or ()), None)
-    if listener is None:
+def _url(ref: GatewayRef, gateway: Body | None, route: Body | None) -> str:
+    """Return the address of the listener that serves the route; empty if it is not known.
+
+    One that surely admits the route comes before one that selects namespaces by labels, and HTTPS before HTTP.
+    """
+    spec, is_inside = _mapping(_mapping(gateway).get("spec")), _head(route).get("namespace") == ref.key.namespace
+    found = [
+        (_is_open(each, is_inside=is_inside) is None, scheme != "https", f"{scheme}://{host}{port}")
+        for each in map(_mapping, _list(spec.get("listeners")))
+        if ref.listener in ("", each.get("name")) and _is_open(each, is_inside=is_inside) is not False
+        for scheme, port in _scheme(each)
+        if (host := _host(each, ref.hostnames) or _address(gateway, each))
+    ]
+    return min(found, key=lambda each: each[:2], default=(False, False, ""))[2]
+
+
+def _is_open(listener: Body, *, is_inside: bool) -> bool | None:
+    """Whether a listener admits routes of a namespace; None: its labels decide.
+
+    Source: ``FromNamespaces`` in ``apis/v1/gateway_types.go``. The API server fills in ``Same`` where nothing is given.
+    """
+    given = _mapping(_mapping(listener.get("allowedRoutes")).get("namespaces")).get("from")
+    answers: dict[str, bool | None] = {"All": True, "Same": is_inside, "None": False}
+    return answers.get(_text(given))
+
+
+def _scheme(listener: Body) -> Iterator[tuple[str, str]]:
+    """Yield the scheme of a listener, and its port as a URL has it; nothing if it serves no HTTP."""
+    port, protocol = _number(listener.get("port")), _text(listener.get("protocol"))
+    if port > 0 and protocol in _SCHEMES:
+        scheme, usual = _SCHEMES[protocol]
+        yield scheme, "" if port == usual else f":{port}"
+
+
+def _host(listener: Body, hostnames: tuple[str, ...]) -> str:
+    """Return the first host name of a route that a listener takes; that of the listener if the route has none."""
+    own = _text(listener.get("hostname"))
+    if not hostnames:
+        return "" if "*" in own else own
+    return next((each for each in hostnames if "*" not in each and _takes(own, each)), "")
+
+
+def _takes(own: str, hostname: str) -> bool:
+    return not own or (hostname.endswith(own[1:]) if own.startswith("*.") else hostname == own)
+
+
+def _address(gateway: Body | None, listener: Body) -> str:
+    """Return the address of a Gateway, for a listener that takes any host name and a route that has none."""
+    if listener.get("hostname"):
         return ""
-    scheme, usual = _SCHEMES[str(listener["protocol"])]
-    own, port = str(listener.get("hostname") or ""), int(listener["port"])
-    host = next(iter(ref.hostnames), "") or ("" if "*" in own else own) or _address(gateway)
-    return f"{scheme}://{host}{'' if port == usual else f':{port}'}" if host else ""
+    addresses = _list(_mapping(_mapping(gateway).get("status")).get("addresses"))
+    value = next(filter(None, (_text(_mapping(each).get("value")) for each in addresses)), "")
+    return f"[{value}]" if ":" in value else value
 
 
-def _serving(ref: GatewayRef, listeners: Iterable[Body]) -> Iterator[Body]:
-    for each in listeners:
-        own, is_named = str(each.get("hostname") or ""), ref.listener in ("", each.get("name"))
-        if is_named and each.get("protocol") in _SCHEMES and _is_served(own, ref.hostnames):
-            yield each
-
-
-def _is_served(own: str, hostnames: tuple[str, ...]) -> bool:
-    """Whether a listener with this host name takes the first of a route's host names."""
-    if not own or not hostnames:
-        return True
-    return hostnames[0].endswith(own[1:]) if own.startswith("*.") else hostnames[0] == own
-
-
-def _address(gateway: Body) -> str:
-    for each in _mapping(gateway.get("status")).get("addresses") or ():
-        value = str(each.get("value") or "")
-        if value:
-            return f"[{value}]" if ":" in value else value
-    return ""
+def _head(body: Body | None) -> Body:
+    return _mapping(_mapping(body).get("metadata"))
 
 
 def _mapping(value: object) -> Body:
     return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -188,7 +188,7 @@ def _at_zero(situation: Situation) -> Diagnosis | None:
     A number of 0 that the user wrote is no time without requests: no schedule changes it.
     """
     queue, policy = situation.load.gateway, situation.policy
-    if situation.placement.replicas > 0 or (policy.sleeps and policy.scheduled is not None):
+    if situation.placement.replicas > 0 or policy.cut_off or (policy.sleeps and policy.scheduled is not None):
         return None
     if not policy.wakes or queue is None or (queue.is_known and not queue.waiting):
         return Diagnosis(DiagnosisKind.NOTHING_TO_CHANGE, DecisionReason.NO_REQUEST_WAITS)
@@ -209,6 +209,8 @@ def _by_bounds(situation: Situation) -> Diagnosis | None:
         kind, reason = DiagnosisKind.TOO_FEW_REPLICAS, DecisionReason.BELOW_MIN_REPLICAS
         if policy.scheduled is not None:
             reason, bounds = DecisionReason.SCHEDULED_MINIMUM, (*bounds, *_ready_by(situation, policy.scheduled))
+        elif policy.cut_off:
+            reason = DecisionReason.NOT_ROUTED
         return Diagnosis(kind, reason, bounds, policy.min_replicas)
     if placement.replicas > policy.max_replicas:
         kind, reason = DiagnosisKind.TOO_MANY_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS

@@ -37,6 +37,7 @@ class DecisionReason(StrEnum):
     PROMISE_MISSED = "PromiseMissed"
     BELOW_MIN_REPLICAS = "BelowMinReplicas"
     SCHEDULED_MINIMUM = "ScheduledMinimum"
+    NOT_ROUTED = "NotRouted"
     SUSTAINED_SLACK = "SustainedSlack"
     NO_REQUESTS = "NoRequests"
     NO_REQUEST_WAITS = "NoRequestWaits"

@@ -154,6 +154,7 @@ class LoopMemory(Learned):
         turn_before: the turn before the last one, POSIX seconds; None: there was none, or it was too long ago.
         quiet_since: POSIX seconds since when no request came; None: unknown.
         quiet_at: the last turn that knew this.
+        cut_off_since: since when no request reaches the picker of a router, POSIX seconds; None: they do.
         suspects: the replicas that are slow or silent, the oldest first.
         speed_agreed: whether a token's time once was about as this process had learned it.
         spread_at: up to when the spread was last measured, POSIX seconds.
@@ -170,6 +171,7 @@ class LoopMemory(Learned):
     turn_before: float | None = None
     quiet_since: float | None = None
     quiet_at: float = 0.0
+    cut_off_since: float | None = None
     suspects: tuple[Suspect, ...] = ()
     speed_agreed: bool = False
     spread_at: float = 0.0
@@ -209,6 +211,11 @@ class LoopMemory(Learned):
         if (missed_since, strained_since) == (self.missed_since, self.strained_since):
             return self
         return replace(self, missed_since=missed_since, strained_since=strained_since)
+
+    def with_way(self, *, cut_off: bool, now: float) -> LoopMemory:
+        """Return the memory with the moment since when no request reaches the picker."""
+        since = (now if self.cut_off_since is None else self.cut_off_since) if cut_off else None
+        return self if since == self.cut_off_since else replace(self, cut_off_since=since)
 
     @property
     def expected_startup_seconds(self) -> float:

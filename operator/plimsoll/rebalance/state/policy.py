@@ -57,6 +57,7 @@ class RebalancePolicy:
         asks_before_moves: whether moves are only proposed although the mode is AUTO.
         idle_seconds: how long no request may have come before the last replicas go; None: they stay.
         wakes: whether a request that waits at the gateway starts a replica when none runs.
+        cut_off: whether ``min_replicas`` is 1 because no request that comes while none runs reaches the picker.
         scales: whether the loop decides the number of replicas. Otherwise another controller does.
         contested: whether others keep changing the number of replicas although the loop decides it.
         scheduled: the entry of the schedule that ``min_replicas`` comes from; None: no entry asks for more.
@@ -74,6 +75,7 @@ class RebalancePolicy:
     asks_before_moves: bool = False
     idle_seconds: int | None = None
     wakes: bool = False
+    cut_off: bool = False
     scales: bool = True
     contested: bool = False
     scheduled: ScheduledMinimum | None = None
@@ -94,6 +96,11 @@ class RebalancePolicy:
         _at_least("cooldownSeconds", self.cooldown_seconds, 0)
         if self.additions_per_hour is not None:
             _at_least("limits.additionsPerHour", self.additions_per_hour, 1)
+
+    @property
+    def awake(self) -> RebalancePolicy:
+        """The policy that keeps a replica, if a request should start the first one."""
+        return replace(self, min_replicas=1, cut_off=True) if self.wakes and not self.min_replicas else self
 
     def with_schedule(self, entries: Iterable[ScheduledMinimum], now: float, startup_seconds: float) -> RebalancePolicy:
         """Return the policy with the largest minimum of the schedule that counts now or is started now.

@@ -104,11 +104,15 @@ class RebalancingReport:
 
 @dataclass(frozen=True, slots=True)
 class RoutingReport:
-    """The router of a deployment: its mode, how it runs, and whether it has host names of its own at a Gateway."""
+    """The router of a deployment: its mode, how it runs, and whether it has host names of its own at a Gateway.
+
+    ``is_due``: the Gateway's controller should have answered for the route by now.
+    """
 
     mode: RoutingMode
     router: RouterView
     has_hostnames: bool = False
+    is_due: bool = False
 
 
 @dataclass(frozen=True, slots=True)

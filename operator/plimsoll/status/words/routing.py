@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import RoutingTrouble
-from plimsoll.domain.requests.routing import GatewayView, RoutingMode
+from plimsoll.domain.requests.routing import GatewayView, RouterView, RoutingMode
 from plimsoll.render.names import gateway_path, service_url
 from plimsoll.status.record.report import Report, RoutingReport
 
 _TO_REPLICAS = "The Service leads to any ready replica meanwhile."
+
+_STANDALONE = "or set spec.routing.mode to Standalone"
+_NO_ROUTES = (
+    "have the admin of Plimsoll set the chart's value gatewayRouting to true, which grants it HTTPRoutes and Gateways, "
+    f"and install the CRDs of the Gateway API, {_STANDALONE}"
+)
+_NO_GATEWAY = f"correct name and namespace in spec.routing.gateway, create that Gateway, {_STANDALONE}"
+_NO_POOLS = (
+    "look at that reason: the controller of the Gateway must support InferencePools, and ask their endpoint picker as "
+    "spec.routing.gateway.pickerTls says. Or set spec.routing.mode to Standalone"
+)
+_NO_CONTROLLER = f"look at the controller of the Gateway's class, which must support InferencePools, {_STANDALONE}"
+_HELP = {
+    "NoMatchingParent": "correct spec.routing.gateway.sectionName: the Gateway has no such listener for HTTPRoutes",
+    "NoMatchingListenerHostname": "correct spec.routing.gateway.hostnames: no listener of the Gateway serves one of "
+    "them",
+}
+"""Of reasons of ``Accepted`` in ``apis/v1/httproute_types.go`` that the user's own fields cause."""
+
+
+class Missed(NamedTuple):
+    """Why requests do not go through a router. ``helps`` is what helps, if more is known than the reason says."""
+
+    reason: RoutingTrouble
+    message: str
+    helps: str = ""
 
 
 def routing_fields(report: Report, routing: RoutingReport) -> dict[str, Any]:
@@ -40,31 +66,56 @@ def url_for_clients(report: Report) -> str:
     return _address(report, routing) or service_url(report.name, report.namespace)
 
 
-def routing_trouble(routing: RoutingReport) -> tuple[RoutingTrouble, str] | None:
+def routing_trouble(routing: RoutingReport) -> Missed | None:
     """Return why requests do not go through the router, although they should by now; None if they do."""
     router, gateway = routing.router, routing.router.gateway
-    reason = None
-    if router.missing or (gateway is not None and gateway.is_missing):
-        reason = RoutingTrouble.GATEWAY_MISSING
-    elif gateway is not None and gateway.is_refused:
-        reason = RoutingTrouble.ROUTE_NOT_ACCEPTED
-    elif _is_late(routing):
-        reason = RoutingTrouble.ROUTER_NOT_READY
-    return None if reason is None else (reason, _sentence(routing))
+    if router.missing:
+        return _lacking(router)
+    missed = None if gateway is None else _of_gateway(gateway, is_due=routing.is_due)
+    if missed is not None:
+        return missed
+    if routing.mode is RoutingMode.STANDALONE and router.is_down:
+        return Missed(RoutingTrouble.ROUTER_NOT_READY, f"No pod of the router takes requests. {_TO_REPLICAS}")
+    words = "The router's picker does not answer. Requests go to any ready replica."
+    return Missed(RoutingTrouble.ROUTER_NOT_READY, words) if router.is_blind else None
+
+
+def _lacking(router: RouterView) -> Missed:
+    words = f"The cluster has no {router.missing}, or Plimsoll may not read them, so there is no router. {_TO_REPLICAS}"
+    return Missed(RoutingTrouble.GATEWAY_MISSING, words, "" if router.lacks else _NO_ROUTES)
+
+
+def _of_gateway(gateway: GatewayView, *, is_due: bool) -> Missed | None:
+    """Return why no request comes through a Gateway; None if they come, or may come at any moment."""
+    name, not_accepted = f"Gateway {gateway.key}", RoutingTrouble.ROUTE_NOT_ACCEPTED
+    if gateway.is_missing:
+        return Missed(RoutingTrouble.GATEWAY_MISSING, f"{name} does not exist. {_TO_REPLICAS}", _NO_GATEWAY)
+    if gateway.is_accepted is False:
+        words = f"{name} does not admit the HTTPRoute of this namespace ({gateway.complaint}). {_TO_REPLICAS}"
+        return Missed(not_accepted, words, _HELP.get(gateway.complaint.partition(":")[0], ""))
+    if gateway.is_resolved is False:
+        words = f"{name} cannot send requests to the InferencePool ({gateway.complaint}). {_TO_REPLICAS}"
+        return Missed(not_accepted, words, _NO_POOLS)
+    if gateway.leads_to_replicas or not is_due:
+        return None
+    return Missed(not_accepted, f"{_unanswered(gateway)} {_TO_REPLICAS}", _NO_CONTROLLER)
+
+
+def _unanswered(gateway: GatewayView) -> str:
+    if gateway.is_accepted:
+        return (
+            f"Gateway {gateway.key} has accepted the HTTPRoute, and does not say that it can send requests there yet."
+        )
+    return f"No controller of Gateway {gateway.key} has answered for the HTTPRoute yet."
 
 
 def _state(routing: RoutingReport) -> str:
     trouble = routing_trouble(routing)
     if trouble is not None:
-        return "Missing" if trouble[0] is RoutingTrouble.GATEWAY_MISSING else "NotReady"
+        return "Missing" if trouble.reason is RoutingTrouble.GATEWAY_MISSING else "NotReady"
     router, gateway = routing.router, routing.router.gateway
     is_ready = bool(router.ready) if gateway is None else router.picks and gateway.leads_to_replicas
     return "Ready" if is_ready else "Starting"
-
-
-def _is_late(routing: RoutingReport) -> bool:
-    router = routing.router
-    return router.is_blind or (routing.mode is RoutingMode.STANDALONE and router.is_down)
 
 
 def _address(report: Report, routing: RoutingReport) -> str:
@@ -77,25 +128,8 @@ def _address(report: Report, routing: RoutingReport) -> str:
 
 
 def _sentence(routing: RoutingReport) -> str:
-    router = routing.router
-    if router.missing:
-        lacks = f"The cluster has no {router.missing}, or Plimsoll may not read them, so there is no router."
-        return f"{lacks} {_TO_REPLICAS}"
-    through = "" if router.gateway is None else _of_gateway(router.gateway)
-    if through:
-        return through
-    if routing.mode is RoutingMode.STANDALONE and router.is_down:
-        return f"No pod of the router takes requests. {_TO_REPLICAS}"
-    return "The router's picker does not answer. Requests go to any ready replica." if router.is_blind else ""
-
-
-def _of_gateway(gateway: GatewayView) -> str:
-    """Return why no request comes through a Gateway; empty if they come."""
-    name = f"Gateway {gateway.key}"
-    if gateway.is_missing:
-        return f"{name} does not exist. {_TO_REPLICAS}"
-    if gateway.is_accepted is False:
-        return f"{name} does not admit the HTTPRoute of this namespace ({gateway.complaint}). {_TO_REPLICAS}"
-    if gateway.is_resolved is False:
-        return f"{name} cannot send requests to the InferencePool ({gateway.complaint}). {_TO_REPLICAS}"
-    return "" if gateway.leads_to_replicas else f"No controller of {name} has answered for the HTTPRoute yet."
+    """Return why requests do not go through the router, or do not yet; empty if they do."""
+    trouble, gateway = routing_trouble(routing), routing.router.gateway
+    if trouble is not None:
+        return trouble.message
+    return "" if gateway is None or gateway.leads_to_replicas else _unanswered(gateway)

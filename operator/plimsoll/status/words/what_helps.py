@@ -111,8 +111,7 @@ WHAT_HELPS: Mapping[PublicWord | str, str] = MappingProxyType(
         LiveTrouble.PROMISE_MISSED: "relax spec.slo, or allow faster GPUs in spec.gpu",
         RoutingTrouble.GATEWAY_MISSING: "install the CRDs of the Gateway API Inference Extension 1.5.0 (kubectl apply "
         "-f https://github.com/kubernetes-sigs/gateway-api-inference-extension/releases/download/v1.5.0/manifests.yaml)"
-        ", and for mode Gateway those of the Gateway API and the Gateway that spec.routing.gateway names, set the "
-        "chart's value routing to true, or set spec.routing.mode to Service",
+        ", set the chart's value routing to true, or set spec.routing.mode to Service",
         RoutingTrouble.ROUTE_NOT_ACCEPTED: "ask the admin of the Gateway to admit routes of this namespace "
         "(allowedRoutes of its listener) and InferencePools, or set spec.routing.mode to Standalone",
         RoutingTrouble.ROUTER_NOT_READY: "look at the pods of its Deployments, with the suffixes -router and -picker",
