@@ -153,6 +153,9 @@ def test_a_field_that_the_running_engine_lacks_gives_it_to_the_other_one(desk: D
     (other,) = engine["others"]
     assert (other["name"], other["reason"]) == ("sglang", "FieldRefused")
     assert other["message"].startswith("SGLang does not take spec.engine.cpuOffload: '1Gi'. ")
+    course.passes(2)
+    assert course.image() == OF_VLLM
+    assert course.status()["engine"]["name"] == "vllm"
     assert course.image("usual") == OF_VLLM
 
 
