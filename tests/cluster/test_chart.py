@@ -104,7 +104,8 @@ def served(cluster: ControlPlane) -> Iterator[ControlPlane]:
     """An install that serves one namespace."""
     for name in ("served", "foreign"):
         cluster.create_namespace(name)
-    options = "watchNamespaces={served},hub.tokenSecretNamespaces={served},hub.tokenSecretNames={hugging-face},gatewayRouting=true"
+    options = "watchNamespaces={served},hub.tokenSecretNamespaces={served},hub.tokenSecretNames={hugging-face}"
+    options += ",gatewayRouting=true"
     with released(cluster, "--set", options) as found:
         yield found
 
