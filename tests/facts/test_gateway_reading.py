@@ -36,7 +36,8 @@ def _from(whom: str) -> dict[str, Any]:
 
 
 def _leads(ref: GatewayRef) -> dict[str, Any]:
-    entry = _said("True", **({"sectionName": ref.listener} if ref.listener else {}))
+    entry = _said("True")
+    entry["parentRef"] = PARENT | ({"sectionName": ref.listener} if ref.listener else {})
     entry["conditions"].append({**entry["conditions"][0], "type": "ResolvedRefs"})
     return _route(entry)
 
