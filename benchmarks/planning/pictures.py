@@ -20,7 +20,15 @@ from plimsoll.adapters.cluster.client import (
     SERVICES,
     ObjectKind,
 )
-from plimsoll.adapters.cluster.kinds import JOBS, LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import (
+    GATEWAYS,
+    HTTP_ROUTES,
+    JOBS,
+    LIMIT_RANGES,
+    OF_ROUTERS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
@@ -53,6 +61,8 @@ def new_store(nodes: int, objects: int) -> Store:
             SERVICES: pruning.whole,
             DISRUPTION_BUDGETS: pruning.whole,
             JOBS: pruning.whole,
+            **dict.fromkeys((*OF_ROUTERS, HTTP_ROUTES), pruning.owned),
+            GATEWAYS: pruning.gateway,
             RESOURCE_QUOTAS: pruning.quota,
             LIMIT_RANGES: pruning.limit_range,
             PRIORITY_CLASSES: pruning.priority_class,
@@ -77,7 +87,7 @@ def carry_out(store: Store, cases: Sequence[Desired], version: int) -> None:
             head = {**case.body["metadata"], "resourceVersion": str(version)}
             written = {**case.body, "metadata": head, "status": case.new_status}
             store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", written)
-        for manifest in case.manifests:
+        for manifest in (each for each in case.manifests if each["kind"] in OWN_KINDS):  # not all parts of a router
             kind, created = OWN_KINDS[manifest["kind"]], _created(manifest, case, version)
             if _digest(store.get(kind, key_of(created))) != _digest(manifest):
                 store.observe(kind, "ADDED", created)

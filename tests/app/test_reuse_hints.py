@@ -100,6 +100,15 @@ async def test_a_declared_prefix_that_is_used_more_often_than_caches_give_up_is_
     assert chat.hints(0.29, rate=1.0) == [], "it is found"
 
 
+async def test_a_declared_prefix_that_is_longer_than_prompts_is_said_to_be(opened: Open) -> None:
+    chat = await Chat.open(opened, workload={"sharedPrefix": {"tokens": 7000, "requestsPercent": 100}})
+    [hint] = chat.hints(0.05)
+    assert hint == (
+        "Prompts have 3,000 tokens on average, and spec.workload.sharedPrefix says that 7,000 tokens are the same in "
+        "100 % of the requests, so not so many of them begin alike: correct tokens or requestsPercent there."
+    )
+
+
 async def test_an_engine_that_keeps_nothing_in_host_memory_is_not_advised_to(opened: Open) -> None:
     chat = await Chat.open(opened, engine={"version": "0.11.0"})
     assert chat.hints(0.34) == []

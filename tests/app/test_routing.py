@@ -22,6 +22,7 @@ from plimsoll.adapters.cluster.client import (
     SERVICES,
 )
 from plimsoll.adapters.cluster.kinds import GATEWAYS, HTTP_ROUTES, INFERENCE_POOLS, OF_ROUTERS, ObjectKind
+from plimsoll.app.reading import gathering
 from plimsoll.app.watch.store import key_of, uid_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -353,11 +354,66 @@ async def test_a_gateway_that_turns_the_route_down_is_named_and_the_plain_servic
     world.check_neighbour()
 
 
+@pytest.mark.parametrize("reason", ["NoMatchingParent", "NoMatchingListenerHostname"])
+async def test_what_the_users_own_fields_cause_is_said_to_him(world: World, reason: str) -> None:
+    world.open_gateway()
+    world.answers["Accepted"] = "False", reason
+    world.ask("Gateway")
+    await world.go_on(5)
+    field = {"NoMatchingParent": "sectionName", "NoMatchingListenerHostname": "hostnames"}[reason]
+    assert f"correct spec.routing.gateway.{field}" in world.troubled()["message"]
+    assert "allowedRoutes" not in world.troubled()["message"]
+    world.check_neighbour()
+
+
+async def test_a_controller_that_does_not_answer_within_two_minutes_is_a_trouble(world: World, clock: Clock) -> None:
+    world.open_gateway()
+    world.ask("Gateway")
+    await world.operator.go_on(5)
+    assert (world.status()["routing"]["state"], world.troubled()) == ("Starting", {})
+    clock.now += 121
+    await world.operator.go_on(2)
+    assert world.troubled()["reason"] == "RouteNotAccepted"
+    assert "No controller of Gateway infra/shared has answered" in world.troubled()["message"]
+    world.answers = {"ResolvedRefs": ("Unknown", "Pending"), "Accepted": ("True", "Accepted")}
+    await world.go_on(3)
+    assert "has accepted the HTTPRoute, and does not say" in world.troubled()["message"]
+    assert "address" not in world.status()["routing"], "no request comes through there"
+    world.check_neighbour()
+
+
+@pytest.mark.parametrize("status", [{"parents": [{"parentRef": "x"}]}, {"parents": [None]}, {"parents": 5}])
+async def test_a_malformed_answer_stays_with_its_route(world: World, status: Any) -> None:
+    world.open_gateway()
+    world.ask("Gateway")
+    await world.operator.go_on(3)
+    world.api.put_status(HTTP_ROUTES, ObjectKey(TENANT, "chat"), status, CLUSTER)
+    world.api.put(inference_deployment("late", HONEST, **honest_spec(HONEST)))
+    await world.operator.go_on(3)
+    assert world.status()["routing"]["state"] == "Starting"
+    assert "pools" in world.status(HONEST, "late"), "the neighbour was planned in that pass"
+    world.check_neighbour()
+
+
+async def test_what_cannot_be_read_of_one_router_stays_with_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.open_gateway()
+    world.ask("Gateway")
+    await world.go_on(5)
+    monkeypatch.setattr(gathering, "read_gateway", lambda *_, **__: 1 / 0)
+    world.api.put(inference_deployment("late", HONEST, **honest_spec(HONEST)))
+    await world.operator.go_on(3)
+    assert "pools" in world.status(HONEST, "late"), "the neighbour was planned in that pass"
+    assert world.router_parts() == PARTS["Gateway"]
+    world.check_neighbour()
+
+
 async def test_without_the_gateway_the_plain_service_goes_on_and_says_so(world: World) -> None:
     world.ask("Gateway")
     await world.go_on(5)
     assert world.troubled()["reason"] == "GatewayMissing"
     assert "Gateway infra/shared does not exist" in world.troubled()["message"]
+    assert "correct name and namespace in spec.routing.gateway" in world.troubled()["message"]
+    assert "CRDs" not in world.troubled()["message"]
     assert world.status()["routing"]["state"] == "Missing"
     assert world.status()["url"] == "http://chat.routed.svc:8000/v1"
     world.open_gateway()
@@ -375,6 +431,7 @@ async def test_without_httproutes_mode_gateway_makes_nothing_and_mode_standalone
     assert world.router_parts() == set()
     assert world.troubled()["reason"] == "GatewayMissing"
     assert "The cluster has no httproutes" in world.troubled()["message"]
+    assert "set the chart's value gatewayRouting to true" in world.troubled()["message"]
     world.ask("Standalone")
     await world.go_on(5)
     assert world.leads_to() == ROUTER_LABEL

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from plimsoll.adapters.cluster.client import PODS
+from plimsoll.adapters.cluster.kinds import GATEWAYS, HTTP_ROUTES, OF_ROUTERS
+from plimsoll.adapters.prometheus.router_scrape import RouterScrape
 from plimsoll.app.plan.rendered import Desired
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of
 from plimsoll.rebalance.signals.idle import Quiet
@@ -76,6 +81,28 @@ def act(there: LivePasses, name: str, gateway: GatewayQueue | None = None, **ser
         if not gone:
             there.store.observe(PODS, "DELETED", pod)
     return case
+
+
+def see_gateway(there: LivePasses, answer: str) -> None:
+    """Let the operator list a Gateway and its controller's answer for the route of ``chat``; empty: it gives none."""
+    owner = {"kind": "InferenceDeployment", "name": "chat", "uid": "uid-chat", "controller": True}
+    owner["apiVersion"] = "plimsoll.dev/v1alpha1"
+    conditions = [{"type": kind, "status": answer, "reason": "Played"} for kind in ("Accepted", "ResolvedRefs")]
+    parents = [{"parentRef": {"name": "shared"}, "controllerName": "c", "conditions": conditions}] if answer else []
+    there.version += 1
+    head = {"namespace": "ns", "uid": f"uid-{there.version}", "resourceVersion": str(there.version)}
+    own = head | {"name": "chat", "uid": "uid-route", "ownerReferences": [owner]}
+    for kind in (*OF_ROUTERS, HTTP_ROUTES, GATEWAYS):
+        if kind not in there.store.picture().read:
+            there.store.replace(kind, [])
+    route = {"kind": "HTTPRoute", "metadata": own, "spec": {}, "status": {"parents": parents}}
+    there.store.observe(HTTP_ROUTES, "MODIFIED", route)
+    known = there.store.get(GATEWAYS, ObjectKey("ns", "shared"))
+    if answer == "Missing" and known is not None:
+        there.store.observe(GATEWAYS, "DELETED", known)
+    elif answer != "Missing" and known is None:
+        gateway = {"metadata": head | {"name": "shared"}, "spec": {}, "status": {}}
+        there.store.observe(GATEWAYS, "ADDED", gateway)
 
 
 async def asleep(opened: Open, rebalancing: dict[str, Any], *kinds: str, **gpus: int) -> LivePasses:
@@ -308,19 +335,70 @@ async def test_a_scaler_that_writes_again_and_again_is_named_and_not_fought(open
     assert "hints" not in live_part(cases["honest"])
 
 
-@pytest.mark.parametrize("mode", ["Standalone", "Gateway"])
-async def test_the_picker_of_any_router_is_asked_for_its_queue_at_zero(opened: Open, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "answer", "starts"),
+    [
+        ("Standalone", "", "a request"),
+        ("Gateway", "True", "a request"),
+        ("Gateway", "", "the operator, as no request reaches the picker"),
+    ],
+)
+async def test_the_picker_of_any_router_is_asked_for_its_queue_at_zero(
+    opened: Open, mode: str, answer: str, starts: str
+) -> None:
     there = opened(l40s=2)
     routing = {"mode": mode} | ({"gateway": {"name": "shared"}} if mode == "Gateway" else {})
     loop = {name: value for name, value in SLEEPS.items() if name != "gateway"}
     there.put("chat", L40S, replicas=0, routing=routing, rebalancing=loop)
     there.put("plain", L40S, created="04:00:00")
     await there.settle()
+    see_gateway(there, answer)
     cases = there.make()
     routers = {name: there.passes.live.wanted[case.key].router for name, case in cases.items() if name == "chat"}
     assert routers["chat"] is not None
     assert routers["chat"].is_asleep
     assert message(cases["chat"], "Ready").startswith(
-        "spec.replicas is 0, so no replica runs. What starts one: a request"
+        f"spec.replicas is 0, so no replica runs. What starts one: {starts}"
     )
     assert pools(cases["plain"]) == {(L40S, "Active"): 1}
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(["True", "False", "", "Missing"]), min_size=1, max_size=4))
+async def test_whatever_a_gateway_answers_a_deployment_at_zero_is_one_that_requests_reach(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, answers: list[str]
+) -> None:
+    there = opened(l40s=2)
+    monkeypatch.setattr(RouterScrape, "queue", lambda *_: queue(there, 0))
+    loop = {name: value for name, value in SLEEPS.items() if name != "gateway"}
+    routing = {"mode": "Gateway", "gateway": {"name": "shared"}}
+    there.put("chat", L40S, replicas=1, routing=routing, rebalancing=loop)
+    there.put("plain", L40S, created="04:00:00")
+    await there.settle()
+    for answer in answers:
+        see_gateway(there, answer)
+        for _ in range(2):  # a controller has two minutes for its answer
+            case = act(there, "chat", queue(there, 0))
+            there.now += 130
+        target = live_part(case)["targetReplicas"]
+        assert answer == "True" or target == 1
+        assert ("Troubled" in conditions(case)) is (answer in ("False", "Missing")), "at zero as well"
+    assert pools(there.make()["plain"]) == {(L40S, "Active"): 1}
+
+
+async def test_one_that_sleeps_wakes_when_its_gateway_has_gone_for_a_while(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = opened(l40s=1)
+    monkeypatch.setattr(RouterScrape, "queue", lambda *_: queue(there, 0))
+    loop = {name: value for name, value in SLEEPS.items() if name != "gateway"}
+    there.put("chat", L40S, replicas=1, routing={"mode": "Gateway", "gateway": {"name": "shared"}}, rebalancing=loop)
+    await there.settle()
+    see_gateway(there, "True")
+    assert live_part(act(there, "chat", queue(there, 0)))["reason"] == "NoRequests"
+    see_gateway(there, "Missing")
+    case = act(there, "chat", queue(there, 0))
+    assert (live_part(case)["targetReplicas"], conditions(case)["Troubled"]) == (0, ("True", "GatewayMissing"))
+    there.now += 130
+    case = act(there, "chat", queue(there, 0))
+    assert (live_part(case)["reason"], live_part(case)["targetReplicas"]) == ("NotRouted", 1)

@@ -88,7 +88,7 @@ def released(cluster: ControlPlane, *options: str) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="class")
 def installed(cluster: ControlPlane) -> Iterator[ControlPlane]:
     """One install with the console for the questions that change nothing of it."""
-    with released(cluster, "--set", CONSOLE) as found:
+    with released(cluster, "--set", f"{CONSOLE},gatewayRouting=true") as found:
         yield found
 
 
@@ -105,6 +105,7 @@ def served(cluster: ControlPlane) -> Iterator[ControlPlane]:
     for name in ("served", "foreign"):
         cluster.create_namespace(name)
     options = "watchNamespaces={served},hub.tokenSecretNamespaces={served},hub.tokenSecretNames={hugging-face}"
+    options += ",gatewayRouting=true"
     with released(cluster, "--set", options) as found:
         yield found
 
@@ -655,6 +656,15 @@ class TestInstalled:
         for backends in ([pool], [own | {"namespace": "foreign"}], [{"name": "other", "port": 8000}], [own, pool]):
             spec = {**route["spec"], "rules": [rule | {"backendRefs": backends}]}
             assert refused in tenant.create_as_operator({**route, "metadata": head, "spec": spec})
+        mirror = {"type": "RequestMirror", "requestMirror": {"backendRef": {"name": "foreign", "port": 80}}}
+        for changed in (
+            {"backendRefs": []},
+            {"backendRefs": [own | {"group": "example.com"}]},
+            {"backendRefs": [own], "filters": [mirror]},
+            {"backendRefs": [own | {"filters": [mirror]}]},
+        ):
+            spec = {**route["spec"], "rules": [rule | changed]}
+            assert refused in tenant.create_as_operator({**route, "metadata": head, "spec": spec})
 
     def test_the_operator_scales_an_autoscaler_is_refused_and_the_neighbours_is_served(self, tenant: Tenant) -> None:
         assert "patched" in tenant.scale_as_operator(ENGINE, 1)
@@ -691,7 +701,8 @@ class TestReplaced:
             each["name"]: each.get("value") for each in deployment["spec"]["template"]["spec"]["containers"][0]["env"]
         }
         assert environment["PLIMSOLL_LOG_LEVEL"] == "debug"
-        check_rights(replaced, USER, rows("default", "get secrets"), rows("default", "list secrets"))
+        no_routes = rows("default", "list secrets", "create httproutes.gateway.networking.k8s.io")
+        check_rights(replaced, USER, rows("default", "get secrets"), no_routes)
 
     def test_an_uninstall_keeps_the_crd_and_its_objects_and_a_new_install_takes_them_over(
         self, replaced: ControlPlane

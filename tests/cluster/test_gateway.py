@@ -95,6 +95,7 @@ def scene(control_plane: ControlPlane) -> Iterator[Scene]:
 
 def test_without_the_gateway_the_plain_service_goes_on_and_the_gateway_is_named(scene: Scene) -> None:
     scene.ask(**THROUGH)
+    scene.tenant.wait_ready("chat")
     assert "Gateway infra/shared does not exist" in scene.wait_troubled("GatewayMissing")
     assert (scene.url(), scene.leads_to()) == (PLAIN_URL, "plimsoll.dev/deployment")
     scene.check_neighbour()

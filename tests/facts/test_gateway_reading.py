@@ -17,7 +17,7 @@ PARENT = {"name": "shared", "namespace": "infra"}
 
 
 def _gateway(*listeners: dict[str, Any], address: str = "203.0.113.7") -> dict[str, Any]:
-    web = {"name": "web", "port": 80, "protocol": "HTTP"}
+    web = {"name": "web", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}
     return {"spec": {"listeners": [web | each for each in listeners]}, "status": {"addresses": [{"value": address}]}}
 
 
@@ -31,6 +31,17 @@ def _said(accepted: str, reason: str = "", *, at: int = 3, **parent: Any) -> dic
     return {"parentRef": PARENT | parent, "controllerName": "example.com/c", "conditions": [answer]}
 
 
+def _from(whom: str) -> dict[str, Any]:
+    return {"allowedRoutes": {"namespaces": {"from": whom}}}
+
+
+def _leads(ref: GatewayRef) -> dict[str, Any]:
+    entry = _said("True")
+    entry["parentRef"] = PARENT | ({"sectionName": ref.listener} if ref.listener else {})
+    entry["conditions"].append({**entry["conditions"][0], "type": "ResolvedRefs"})
+    return _route(entry)
+
+
 def _read(ref: GatewayRef = REF, gateway: Any = None, route: Any = None, *, may_read: bool = True) -> GatewayView:
     return read_gateway(ref, gateway, route, may_read=may_read)
 
@@ -42,7 +53,19 @@ def _read(ref: GatewayRef = REF, gateway: Any = None, route: Any = None, *, may_
         ("an IPv6 address", REF, _gateway({}, address="2001:db8::7"), "http://[2001:db8::7]"),
         ("another port", REF, _gateway({"port": 8080}), "http://203.0.113.7:8080"),
         ("a listener with a host name", REF, _gateway({"hostname": "ai.example.com"}), "http://ai.example.com"),
-        ("one with a wildcard", REF, _gateway({"hostname": "*.example.com"}), "http://203.0.113.7"),
+        ("one with a wildcard", REF, _gateway({"hostname": "*.example.com"}), ""),
+        (
+            "one with a wildcard and another",
+            REF,
+            _gateway({"hostname": "*.a.com"}, {"port": 81}),
+            "http://203.0.113.7:81",
+        ),
+        ("HTTPS after HTTP", REF, _gateway({}, {"port": 443, "protocol": "HTTPS"}), "https://203.0.113.7"),
+        ("another namespace's", REF, _gateway(_from("Same"), {"port": 81}), "http://203.0.113.7:81"),
+        ("nobody's", REF, _gateway(_from("None")), ""),
+        ("labels decide", REF, _gateway(_from("Selector"), {"port": 81}), "http://203.0.113.7:81"),
+        ("labels alone", REF, _gateway(_from("Selector")), "http://203.0.113.7"),
+        ("no port", REF, _gateway({"port": None}), ""),
         ("no listener of HTTP", REF, _gateway({"protocol": "TCP"}), ""),
         ("no address yet", REF, _gateway({}, address=""), ""),
         (
@@ -63,7 +86,8 @@ def test_the_address_is_that_of_the_first_listener_that_serves_the_route(
     case: tuple[str, GatewayRef, dict[str, Any], str],
 ) -> None:
     _, ref, gateway, url = case
-    assert _read(ref, gateway).url == url
+    assert _read(ref, gateway, _leads(ref)).url == url
+    assert _read(ref, gateway, _route(_said("True"))).url == "", "no request comes through there yet"
 
 
 def test_only_the_answer_for_this_gateway_this_listener_and_this_content_counts() -> None:
@@ -107,6 +131,20 @@ def test_a_gateway_is_missing_only_if_it_could_have_been_read() -> None:
     assert not _read(gateway=_gateway({})).is_missing
 
 
+def test_after_a_change_of_the_class_the_newest_answer_counts_and_of_equals_the_refusal() -> None:
+    old, new = _said("True"), _said("False", "NotAllowedByListeners")
+    old["conditions"][0]["lastTransitionTime"] = "2026-11-01T00:00:00Z"
+    new["conditions"][0]["lastTransitionTime"] = "2026-11-02T00:00:00Z"
+    for route in (_route(old, new), _route(new, old)):
+        assert _read(route=route).is_accepted is False
+    old["conditions"][0]["lastTransitionTime"] = "2026-11-03T00:00:00Z"
+    assert _read(route=_route(old, new)).is_accepted is True
+    for each in (old, new):
+        del each["conditions"][0]["lastTransitionTime"]
+    for route in (_route(old, new), _route(new, old)):
+        assert _read(route=route).is_accepted is False
+
+
 _ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -119,3 +157,41 @@ def test_whatever_an_older_crd_let_through_names_a_gateway_or_none(routing: Any,
     for spec in ({"routing": routing}, {"routing": {"gateway": gateway}}, {"routing": {"gateway": {"name": gateway}}}):
         ref = named_gateway(spec, "ml")
         assert ref is None or isinstance(ref.key.name, str)
+
+
+_PARTS = st.sampled_from(
+    (
+        *("metadata", "spec", "status", "listeners", "addresses", "parents", "parentRef", "conditions", "name"),
+        *("namespace", "sectionName", "type", "port", "observedGeneration", "lastTransitionTime", "protocol"),
+        *("hostname", "value", "allowedRoutes", "namespaces", "from", "generation", "creationTimestamp"),
+    )
+)
+_NEARLY = st.recursive(
+    st.none() | st.integers() | st.sampled_from(["x", "shared", "infra", "Accepted", "ResolvedRefs", "True", "HTTP"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_PARTS, inner, max_size=4),
+    max_leaves=12,
+)
+_OBJECTS = st.none() | st.fixed_dictionaries({"metadata": _NEARLY, "spec": _NEARLY, "status": _NEARLY})
+_MALFORMED: list[Any] = [
+    {"parents": [{"parentRef": "x"}]},
+    {"parents": [None]},
+    {"parents": 5},
+    5,
+    {"parents": [{"parentRef": PARENT, "conditions": ["x"]}]},
+    {"parents": [{"parentRef": PARENT, "conditions": [{"type": "Accepted", "observedGeneration": "x"}]}]},
+]
+
+
+@given(_OBJECTS, _OBJECTS, _OBJECTS)
+def test_whatever_a_gateway_a_route_and_a_pool_hold_they_are_read(gateway: Any, route: Any, pool: Any) -> None:
+    found = read_gateway(REF, gateway, route, pool, may_read=True)
+    assert found.leads_to_replicas or found.url == ""
+
+
+@every_case("status", _MALFORMED)
+def test_a_malformed_answer_is_none(status: Any) -> None:
+    for gateway in (None, {"spec": {"listeners": [{"protocol": "HTTP"}, None]}}, {"spec": status, "status": status}):
+        found = read_gateway(
+            REF, gateway, {**_route(), "status": status}, {**_route(), "status": status}, may_read=True
+        )
+        assert (found.is_accepted, found.is_resolved, found.url) == (None, None, "")

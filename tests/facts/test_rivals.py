@@ -34,12 +34,29 @@ def _refused(*bodies: Body) -> dict[str, str]:
 
 def test_the_queue_of_a_routers_own_pool_counts_for_its_deployment_alone() -> None:
     older = _asks("reads", 1, **_behind("chat"))
-    found = _refused(older, _asks("chat", 2, routing={"mode": "Standalone"}), _asks("honest", 3, **_behind("other")))
+    bodies = older, _asks("chat", 2, routing={"mode": "Standalone"}), _asks("honest", 3, **_behind("other"))
+    found = {key.name: str(InvalidInput(*why)) for key, why in rivals(bodies, {ObjectKey("ml", "chat")}).items()}
     assert found.keys() == {"reads"}
     assert found["reads"] == (
         "spec.rebalancing.gateway.inferencePool: 'chat' cannot be used. InferenceDeployment chat counts the queue of "
         "that pool: name a pool of its own, or remove the field."
     )
+
+
+def test_a_new_router_does_not_take_the_pool_whose_queue_an_older_one_counts() -> None:
+    older, newer = _asks("reads", 1, **_behind("chat")), _asks("chat", 2, routing={"mode": "Standalone"})
+    found = _refused(older, newer, _asks("honest", 3, routing={"mode": "Standalone"}))
+    assert found.keys() == {"chat"}
+    assert "spec.routing.mode: 'a router with InferencePool chat' cannot be used" in found["chat"]
+    assert "InferenceDeployment reads counts the queue of that pool" in found["chat"]
+
+
+def test_what_no_string_names_is_asked_for_by_nobody() -> None:
+    nothing = [_asks(name, rebalancing={"gateway": {}}) for name in "ab"]
+    for odd in (None, 5, ["pool"]):
+        nothing += [_asks(f"{name}{odd}", rebalancing={"gateway": {"inferencePool": odd}}) for name in "ab"]
+        nothing += [_asks(f"{name}-{odd}", **_at(odd)) for name in "ab"]  # type: ignore[arg-type]
+    assert _refused(*nothing) == {}
 
 
 def test_of_two_that_name_the_pool_of_somebody_else_the_younger_is_refused() -> None:
@@ -54,8 +71,17 @@ def test_of_two_at_one_host_name_of_a_listener_the_younger_is_refused() -> None:
     assert found.keys() == {"second"}
     assert f"spec.routing.gateway.hostnames: '{HOST}' cannot be used. InferenceDeployment first has" in found["second"]
     assert "at Gateway ml/shared" in found["second"]
-    for other in (_at(HOST, "second"), _at(HOST, namespace="infra"), _at(HOST, sectionName="inside")):
+    for other in (_at(HOST, "second"), _at(HOST, namespace="infra")):
         assert _refused(first, _asks("second", 2, **other)) == {}
+
+
+def test_no_listener_is_all_listeners() -> None:
+    every, inside, outside = (_at(HOST), _at(HOST, sectionName="inside"), _at(HOST, sectionName="outside"))
+    for first, second in ((every, inside), (inside, every), (inside, inside)):
+        assert _refused(_asks("first", 1, **first), _asks("second", 2, **second)).keys() == {"second"}
+    assert _refused(_asks("first", 1, **inside), _asks("second", 2, **outside)) == {}
+    both = _asks("first", 1, **inside), _asks("second", 2, **outside), _asks("third", 3, **every)
+    assert _refused(*both).keys() == {"third"}
 
 
 def test_another_namespace_keeps_nothing_from_this_one() -> None:
@@ -79,6 +105,7 @@ _SPECS = st.sampled_from(
         _behind("pool"),
         _at(HOST),
         _at(HOST, "d1"),
+        _at(HOST, sectionName="inside"),
     ]
 )
 

@@ -407,3 +407,12 @@ def test_a_promise_missed_by_a_backlog_that_is_served_says_so(waiting: float, *,
     assert (diagnosis.kind, diagnosis.reason) == (DiagnosisKind.PROMISE_MISSED, DecisionReason.PROMISE_MISSED)
     words = sentence(Keep(diagnosis.reason, diagnosis.numbers))
     assert ("serve them before a new one would serve" in words) is says
+
+
+def test_replicas_that_do_not_get_through_their_backlog_are_not_said_to() -> None:
+    """Two replicas carry about what comes, so that nothing of the queue is gone when another one would serve."""
+    late = replace(BUSY, waiting=4.0, first_token_seconds=20.0)
+    for rate, says in ((EASY.rate, True), (60.0, False)):
+        wish = judged(situation(*2 * [replace(late, rate=rate)], model=replica_model())).wish
+        assert wish is not None
+        assert wish.clears is says

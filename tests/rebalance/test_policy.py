@@ -76,6 +76,7 @@ def test_the_defaults_are_those_that_the_documentation_states() -> None:
         "asks_before_moves": False,
         "idle_seconds": None,
         "wakes": False,
+        "cut_off": False,
         "scales": True,
         "contested": False,
         "scheduled": None,

@@ -48,7 +48,7 @@ _IN_THE_BACKGROUND = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationP
 def install(control_plane: ControlPlane) -> None:
     """Bring the CRD and the operator's rights onto a control plane."""
     install_kind(control_plane)
-    install_rbac(control_plane, CHART, values={"hub.readTokenSecrets": "true"})
+    install_rbac(control_plane, CHART, values={"hub.readTokenSecrets": "true", "gatewayRouting": "true"})
 
 
 def add_known_nodes(operator: OperatorProcess, control_plane: ControlPlane, nodes: Iterable[Mapping[str, Any]]) -> None:

@@ -43,10 +43,12 @@ It never writes a spec of its own API, never writes a pod or a node, and never l
 - apiGroups: [inference.networking.k8s.io]
   resources: [inferencepools]
   verbs: [get, list, watch, create, patch, delete]
+{{- if .Values.gatewayRouting }}
 # With mode Gateway an HTTPRoute leads from a Gateway to the pool.
 - apiGroups: [gateway.networking.k8s.io]
   resources: [httproutes]
   verbs: [get, list, create, patch, delete]
+{{- end }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, create, patch, delete]

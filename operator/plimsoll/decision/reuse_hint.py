@@ -63,6 +63,8 @@ def reuse_hint(reuse: Reuse | None, decision: Decision) -> ReuseHint | None:
     if host.kv_bytes or host.rank_bytes:
         return None  # connectors of the user's own may count hits that are not of host memory
     declared = request.shape.cached_tokens / reuse.lengths.prompt
+    if declared > 1:
+        return _too_long(reuse, request)
     if declared >= reuse.found + LEAST_FOUND and reuse.found > 0:  # none at all: the engine may not count them
         return _declared(reuse, request, declared)
     return _bound(reuse, request, choice) if reuse.found >= LEAST_FOUND and may_keep(request) else None
@@ -91,6 +93,17 @@ def _bound(reuse: Reuse, request: Request, choice: Option) -> ReuseHint | None:
         f"{_percent(reuse.found)} of the prompt tokens were found in the GPUs' caches. How many of the others had come "
         f"before is not known: engines count what they find, not what they gave up. If all of them had, {result}; "
         f"`plimsoll simulate --trace` says it for requests that were recorded.{_longer(reuse, request, choice)}",
+        result,
+    )
+
+
+def _too_long(reuse: Reuse, request: Request) -> ReuseHint:
+    """Return what is wrong with a declared prefix that has more tokens than prompts have."""
+    result = "so not so many of them begin alike: correct tokens or requestsPercent there."
+    shared, mean = request.shape.shared_tokens, reuse.lengths.prompt
+    return ReuseHint(
+        f"Prompts have {mean:,.0f} tokens on average, and spec.workload.sharedPrefix says that {shared:,} tokens are "
+        f"the same in {request.shape.shared_percent} % of the requests, {result}",
         result,
     )
 

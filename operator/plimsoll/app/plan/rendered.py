@@ -149,6 +149,9 @@ class Rendered:
         desired = Desired(body, outcome, report, manifests, stored, judged, answers)
         until = math.inf if is_written else self._now + UNWRITTEN_SECONDS
         ends = [each.asked.until for each in answers if each.outcome is AcknowledgementOutcome.HOLDS]
+        gateway = outcome.deployment.placed.around.router.gateway
+        if gateway is not None and self._now < gateway.answer_due:
+            ends.append(gateway.answer_due)
         until = min([until, *ends])
         self._kept.put(outcome.uid, _Last(facts, desired, until))
         return desired

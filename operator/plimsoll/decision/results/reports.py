@@ -11,7 +11,6 @@ from plimsoll.decision.pools import retune_after, updates_due
 from plimsoll.decision.surroundings import pool_views
 from plimsoll.decision.turns import LoopTurn, is_cut_off, kept_sentence, may_sleep, policy_of
 from plimsoll.domain.public_words import RESOLVING, ConditionReason
-from plimsoll.domain.requests.routing import ANSWER_SECONDS
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_move
 from plimsoll.placement.demands.failed_moves import FailedMove, still_refused
@@ -94,8 +93,7 @@ def _routing(deployment: Deployment, now: float) -> RoutingReport | None:
     spec, router = deployment.spec, deployment.placed.around.router
     if spec is None or not spec.routing.has_router:
         return None
-    through, since = spec.routing.gateway, None if router.gateway is None else router.gateway.asked_since
-    is_due = since is not None and now - since >= ANSWER_SECONDS
+    through, is_due = spec.routing.gateway, router.gateway is not None and now >= router.gateway.answer_due
     return RoutingReport(spec.routing.mode, router, bool(through and through.hostnames), is_due)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -80,9 +81,9 @@ class GatewayView:
         return not self.is_missing and bool(self.is_accepted and self.is_resolved)
 
     @property
-    def is_refused(self) -> bool:
-        """Whether the controller turned the route down."""
-        return False in (self.is_accepted, self.is_resolved)
+    def answer_due(self) -> float:
+        """The time by which its controller should have answered, POSIX seconds; infinity without a route."""
+        return math.inf if self.asked_since is None else self.asked_since + ANSWER_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from plimsoll.rebalance.law.capacity import ConcurrencyLimit, times_of
 from plimsoll.rebalance.law.price import stakes_of
 from plimsoll.rebalance.law.promise import missed_figures, unreachable
 from plimsoll.rebalance.law.tuning import after_retune
-from plimsoll.rebalance.law.wishes import LONG_QUEUE, NORMAL_QUEUE, Need, Wish, wish_for_queue
+from plimsoll.rebalance.law.wishes import LONG_QUEUE, Need, Wish, wish_for_queue
 from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState, gpu_numbers
@@ -432,8 +432,7 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
         return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.RANKS_IMBALANCED, (*numbers, *uneven))
     missed = _missed(traffic, judged)
     if missed:
-        is_backlog = wish.capacity is not None and traffic.waiting > NORMAL_QUEUE * traffic.pods
-        backlog: Numbers = (("backlog", round(traffic.waiting)),) if is_backlog else ()
+        backlog: Numbers = (("backlog", round(traffic.waiting)),) if wish.clears else ()
         return Diagnosis(DiagnosisKind.PROMISE_MISSED, DecisionReason.PROMISE_MISSED, (*numbers, *missed, *backlog))
     return None
 

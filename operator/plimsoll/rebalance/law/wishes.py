@@ -70,7 +70,8 @@ class Wish:
     is made for, a steady rise included. ``use`` is the part of the capacity from which arrivals, or expected ones, ask
     for one more replica; 1.0 if something else does. ``coming`` are the arrivals that the days before let expect,
     and ``kept`` the replicas that are not removed because of them. What was enough is learned from arrivals that came,
-    without these.
+    without these. ``clears``: by the performance model, the replicas that are there serve the backlog before a new one
+    would serve.
     """
 
     replicas: int
@@ -81,6 +82,7 @@ class Wish:
     use: float = 1.0
     coming: Expected | None = None
     kept: int = 0
+    clears: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
     """Return the replicas for a load. ``replica`` None: its speed is not known, and cache and queue decide."""
     needs, rate, lengths = _without_model(load), load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
     enough = load.share * _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
-    capacity, part = None, 1.0
+    capacity, part, clears = None, 1.0, False
     if replica is not None and lengths is not None:
         most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths).per_second
         capacity = _within(load.most_work, capacity_of(replica, lengths), lengths)
@@ -123,12 +125,14 @@ def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
         error = counted.error_within(counted.seconds) / max(rate, 1 / counted.seconds)
         part = stakes.use(rate, error)
         needs[Need.ARRIVALS] = _whole(rate / (part * capacity.per_second) + load.lost)
+        clears = _backlog(load) > 0 >= _left(load, most)
         needs[Need.BACKLOG] = _for_backlog(load, most, stakes)
         enough = max(enough, rate / (stakes.spare_use(rate, error) * capacity.per_second))
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
     use = part if need is Need.ARRIVALS else 1.0
-    return Wish(replicas, need, max(replicas, _whole(enough + load.lost)), capacity, rate, use)
+    enough_whole = max(replicas, _whole(enough + load.lost))
+    return Wish(replicas, need, enough_whole, capacity, rate, use, clears=clears)
 
 
 def with_forecast(wish: Wish, coming: Expected | None, later: Expected | None) -> Wish:
