@@ -657,12 +657,13 @@ class TestInstalled:
             spec = {**route["spec"], "rules": [rule | {"backendRefs": backends}]}
             assert refused in tenant.create_as_operator({**route, "metadata": head, "spec": spec})
         mirror = {"type": "RequestMirror", "requestMirror": {"backendRef": {"name": "foreign", "port": 80}}}
-        for changed in (
+        changes: list[dict[str, Any]] = [
             {"backendRefs": []},
             {"backendRefs": [own | {"group": "example.com"}]},
             {"backendRefs": [own], "filters": [mirror]},
             {"backendRefs": [own | {"filters": [mirror]}]},
-        ):
+        ]
+        for changed in changes:
             spec = {**route["spec"], "rules": [rule | changed]}
             assert refused in tenant.create_as_operator({**route, "metadata": head, "spec": spec})
 
