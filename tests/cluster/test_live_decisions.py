@@ -27,12 +27,12 @@ LIGHT = Stream(rate=0.6, prompt=1500, output=100, first_token_seconds=0.35, toke
 five of them at the same time a token takes 0.073 s: played as the model says, so that the loop learns nothing else."""
 
 HEAVY, FLOOD, TRICKLE = replace(LIGHT, rate=5.0), replace(LIGHT, rate=10.0), replace(LIGHT, rate=0.4)
-RUSH = replace(LIGHT, rate=60.0)
+RUSH = replace(LIGHT, rate=120.0)
 """A long queue comes within seconds."""
 
-LONG_QUEUE, SHORT_QUEUE = 360, 12
-"""Waiting requests. A replica serves about two a second: it would take three minutes for the first, and seconds for the
-second."""
+LONG_QUEUE, SHORT_QUEUE = 1500, 12
+"""Waiting requests. A replica serves about two a second: it would take twelve minutes for the first, which is longer
+than a first start-up is taken for (five), and seconds for the second."""
 
 ENOUGH_ENDED = 6
 LOADING_SECONDS = 90.0
