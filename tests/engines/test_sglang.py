@@ -97,7 +97,11 @@ def test_a_replica_runs_with_its_share_and_probes_that_wait_for_a_token() -> Non
         ({"weightStreaming": {"group": 4}}, "spec.engine.weightStreaming", "SGLang cannot; remove it"),
         ({"textOnly": True}, "spec.engine.textOnly", "SGLang cannot; remove it"),
         ({"lora": {"maxRank": 16}}, "spec.engine.lora", "gets no adapters; remove it"),
-        ({"speculation": {"method": "Ngram", "tokens": 3}}, "spec.engine.speculation.method", "SGLang cannot"),
+        (
+            {"speculation": {"method": "Ngram", "tokens": 3}},
+            "spec.engine.speculation.method",
+            "SGLang has Mtp, Eagle, Draft: ",
+        ),
         ({"version": "0.5.3"}, "spec.engine.version", "Use 0.5.14 or newer"),
     ],
 )

@@ -52,6 +52,10 @@ def check_speculation(engine: EngineSpec) -> None:
         raise InvalidInput(f"{FIELD}.method", method.value, "Name the head or the small model in draftModel.")
     if method not in _WITH_DRAFT and draft is not None:
         raise InvalidInput(f"{DRAFT_FIELD}.name", draft.name, f"Remove draftModel: method {method.value} needs none.")
+    others = [each.value for each, feature in _FEATURES.items() if feature in engine.program.since]
+    if others and method.value not in others:
+        fix = f"{engine.program.title} has {', '.join(others)}: write one of these, or remove {FIELD}."
+        raise InvalidInput(f"{FIELD}.method", method.value, fix)
     check_feature(engine, _FEATURES[method], f"{FIELD}.method", method.value)
 
 

@@ -21,7 +21,7 @@ from plimsoll.domain.requests.workload import Manifest
 _ORPHANS = ""
 """Stands for the uid of a deployment in the pauses after failures."""
 
-logger = logging.getLogger("plimsoll.postman")
+logger = logging.getLogger("plimsoll.proposals")
 
 
 @dataclass(slots=True)
