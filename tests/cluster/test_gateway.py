@@ -16,7 +16,7 @@ from testbed.fleet import cpu_node
 from testbed.operator_process import OperatorProcess
 from testbed.played_controller import CONTROLLER, GATEWAY_API, PlayedController
 from testbed.routing_kinds import install_gateways, install_pools
-from tests.support.faulty import IMPATIENT
+from tests.support.faulty import PATIENT
 from tests.support.honest import honest_nodes, honest_spec
 from tests.support.installed import View, condition, install, namespace_of
 from tests.support.planes import borrowed_plane
@@ -86,7 +86,7 @@ def scene(control_plane: ControlPlane) -> Iterator[Scene]:
     with (
         namespace_of(control_plane, TENANT) as tenant,
         namespace_of(control_plane, HONEST) as neighbour,
-        OperatorProcess(control_plane, environment=IMPATIENT),
+        OperatorProcess(control_plane, environment=PATIENT),
     ):
         neighbour.apply("plain", **honest_spec(HONEST))
         neighbour.wait_ready("plain")

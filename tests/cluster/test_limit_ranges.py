@@ -13,7 +13,7 @@ from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
 from tests.facts.test_limit_range_reading import ENGINE, ROWS
-from tests.support.faulty import IMPATIENT
+from tests.support.faulty import PATIENT
 from tests.support.honest import Honest, honest_nodes
 from tests.support.installed import View, condition, install, namespace_of, on_gpu
 from tests.support.limit_ranger import limit_range
@@ -51,7 +51,7 @@ def limited(control_plane: ControlPlane) -> Iterator[View]:
 def operator(control_plane: ControlPlane, limited: View) -> Iterator[OperatorProcess]:
     """The operator, with the rights of its chart."""
     assert limited.exists()
-    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
+    with OperatorProcess(control_plane, environment=PATIENT) as running:
         yield running
 
 

@@ -21,7 +21,7 @@ from testbed.kubelet.kubelet import Kubelet
 from testbed.kubelet.weights_image import weights_image
 from testbed.operator_process import OperatorProcess
 from tests.adapters.fake_hub import FakeHub, serve_hub
-from tests.support.faulty import IMPATIENT
+from tests.support.faulty import PATIENT
 from tests.support.installed import LLAMA_8B, View, condition, install, on_gpu
 from tests.support.planes import borrowed_plane
 from tests.support.volumes import MANY, claim
@@ -57,7 +57,7 @@ def hub() -> Iterator[FakeHub]:
 
 @pytest.fixture(scope="module")
 def operator(control_plane: ControlPlane, hub: FakeHub) -> Iterator[OperatorProcess]:
-    with OperatorProcess(control_plane, environment={**IMPATIENT, "HF_ENDPOINT": hub.url}) as running:
+    with OperatorProcess(control_plane, environment={**PATIENT, "HF_ENDPOINT": hub.url}) as running:
         yield running
 
 

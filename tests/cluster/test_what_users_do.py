@@ -14,7 +14,7 @@ from plimsoll.app.lookups.model_cache import SECRET_RETRY_SECONDS
 from testbed.control_plane import ControlPlane
 from testbed.operator_process import NAMESPACE, OperatorProcess
 from tests.adapters.fake_hub import FakeHub, serve_hub
-from tests.support.faulty import IMPATIENT
+from tests.support.faulty import PATIENT
 from tests.support.honest import Honest
 from tests.support.installed import View, condition, inference_deployment, namespace_of, on_gpu
 
@@ -40,7 +40,7 @@ def operator(
 ) -> Iterator[OperatorProcess]:
     cache: Path = tmp_path_factory.mktemp("hub")
     settings = {"HF_ENDPOINT": hub.url, "PLIMSOLL_CACHE_DIR": str(cache), "PLIMSOLL_PRICES_CONFIGMAP": PRICES}
-    with OperatorProcess(control_plane, environment=IMPATIENT | settings) as running:
+    with OperatorProcess(control_plane, environment=PATIENT | settings) as running:
         yield running
 
 

@@ -18,6 +18,7 @@ from testbed.operator_process import USER, OperatorProcess
 from testbed.played_past import PlayedPast
 from testbed.prometheus import Prometheus
 from testbed.waiting import wait_until
+from tests.support.faulty import PATIENT
 from tests.support.installed import PATIENCE_SECONDS, View, add_known_nodes, install
 from tests.support.planes import OUR_KINDS, borrowed_plane
 
@@ -219,7 +220,7 @@ def bench_of(
     has the days of ``past`` before the operator starts. ``module`` is the operator that is run. The control plane may
     know the kinds of ``knows`` from the file before.
     """
-    settings = {"PLIMSOLL_SIGNALS_SECONDS": "1", **(environment or {})}
+    settings = {"PLIMSOLL_SIGNALS_SECONDS": "1", **PATIENT, **(environment or {})}
     with borrowed_plane(knows=knows) as control_plane, Engines(control_plane.client) as engines:
         install(control_plane)
         view = View(control_plane, control_plane.create_namespace(namespace))

@@ -10,7 +10,7 @@ from testbed.audit import AuditEvent, AuditLog
 from testbed.control_plane import ControlPlane
 from testbed.fault_proxy import FaultProxy
 from testbed.operator_process import NAMESPACE, OperatorProcess
-from tests.support.faulty import IMPATIENT, kubeconfig_of
+from tests.support.faulty import PATIENT, kubeconfig_of
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/plimsoll"
 
@@ -58,7 +58,7 @@ def operator_as(
     return OperatorProcess(
         control_plane,
         kubeconfig=kubeconfig,
-        environment=IMPATIENT | settings | dict(environment or {}),
+        environment=PATIENT | settings | dict(environment or {}),
         module=module,
         restarts=False,
     )
