@@ -467,7 +467,7 @@ class TwoWorlds(RuleBasedStateMachine):
 
 TestTwoWorlds = pytest.mark.timeout(3600)(TwoWorlds.TestCase)
 TestTwoWorlds.settings = settings(
-    max_examples=int(STORIES or 25),
+    max_examples=int(STORIES or 15),
     derandomize=not STORIES,
     stateful_step_count=STEPS,
     deadline=None,

@@ -265,6 +265,7 @@ def test_a_replay_keeps_what_runs_and_solving_anew_reaches_the_bound() -> None:
     assert kept.above >= -1e-3
 
 
+@pytest.mark.bench
 def test_a_fresh_process_measures_the_solver_that_it_is_given() -> None:
     speed = in_fresh_process("mine", TINY, 5, ["mine=tests.benchmarks.test_placement:injected"])
     assert (speed.solver, speed.nodes, speed.deployments, speed.kinds) == ("mine", 12, 5, 40)
@@ -305,6 +306,7 @@ def test_wrong_arguments_are_named(arguments: list[str], says: str, capsys: Capt
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize("place", [Place("llm", 100), Place("llm", 150), Place("llm", 50, seed=1)], ids=str)
 def test_in_a_crowded_fleet_the_search_leaves_hardly_more_than_the_programme(place: Place) -> None:
     world = world_of(place, 115, "catalogue")
@@ -331,6 +333,7 @@ def test_a_world_has_the_part_of_the_largest_demand_that_is_asked_for(percent: i
         assert len(wanted) == round(len(all_of_it) * percent / 100)
 
 
+@pytest.mark.bench
 def test_the_timed_worlds_are_those_that_are_asked_for(capsys: Capture) -> None:
     asked_for = ["--only", "speed", "--solvers", "greedy", "--sizes", "12,5,7", "--sizes", "13,4,6", "--width", "150"]
     assert main(asked_for) == 0
@@ -344,6 +347,7 @@ def test_a_timed_world_needs_three_numbers(capsys: Capture) -> None:
     assert "--sizes" in capsys.readouterr().err
 
 
+@pytest.mark.bench
 def test_the_search_lets_hardly_more_replicas_wait_than_are_proven_to() -> None:
     """Of three small fleets with 115 % of what they can hold: 22 wait, and 18 at least. Without the last rounds, 24."""
     waiting = []

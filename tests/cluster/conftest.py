@@ -13,7 +13,7 @@ import pytest
 from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess
-from tests.support.faulty import PATIENT
+from tests.support.faulty import IMPATIENT
 from tests.support.honest import Honest, honest_nodes
 from tests.support.installed import View, install, namespace_of
 from tests.support.planes import borrowed_plane
@@ -30,7 +30,7 @@ def control_plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
     """The operator, with the rights of its chart."""
-    with OperatorProcess(control_plane, environment=PATIENT) as running:
+    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
         yield running
 
 

@@ -1,6 +1,6 @@
 """Large, busy and lying tenants at the same time, a restart and a take-over among them: a neighbour is served as usual.
 
-The tests build on one another in the order of this file. ``make neighbours`` runs them with more objects and changes.
+The tests build on one another in the order of this file. ``make neighbours`` runs them, with more objects and changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.neighbours import LIES, changing, flood, lie, make_busy, memo
 from tests.support.planes import borrowed_plane
 from tests.support.two_operators import holder, operator_as, share_rights
 
-pytestmark = [pytest.mark.cluster, pytest.mark.story]
+pytestmark = [pytest.mark.cluster, pytest.mark.story, pytest.mark.at_length]
 
 LAPS = int(os.environ.get("PLIMSOLL_LAPS", "1"))
 ONE, OTHER = "plimsoll-one", "plimsoll-other"

@@ -15,14 +15,15 @@ from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
-NODES, GPUS_PER_NODE = 10, 8
-SMALL, LARGE = 30, 6
+NODES, GPUS_PER_NODE = 5, 8
+SMALL, LARGE = 15, 3
+"""Spread over all nodes, the small ones would leave none of them whole."""
 ALL_BOUND_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """Ten nodes for the engines, and one of another GPU type for the neighbour."""
+    """Nodes for the engines, and one of another GPU type for the neighbour."""
     nodes = [gpu_node(f"h100-{index}", "H100-80GB-HBM3", GPUS_PER_NODE) for index in range(NODES)]
     with borrowed_plane([*nodes, gpu_node("l40s-0", "L40S", 4)]) as running:
         install(running)
@@ -36,12 +37,12 @@ def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
         yield running
 
 
-def thirty_deployments(here: View) -> None:
+def many_deployments(here: View) -> None:
     small = on_gpu("h100-sxm-80gb")
     here.control_plane.apply([inference_deployment(f"small-{i}", here.namespace, **small) for i in range(SMALL)])
 
 
-def thirty_replicas(here: View) -> None:
+def many_replicas(here: View) -> None:
     here.apply("small", replicas=SMALL, **on_gpu("h100-sxm-80gb"))
 
 
@@ -57,8 +58,8 @@ def bound(here: View, prefix: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("operator")
-@pytest.mark.parametrize("small_engines", [thirty_deployments, thirty_replicas])
-def test_engines_of_a_whole_node_find_one_after_thirty_small_engines(
+@pytest.mark.parametrize("small_engines", [many_deployments, many_replicas])
+def test_engines_of_a_whole_node_find_one_after_many_small_engines(
     here: View, neighbour: View, small_engines: Callable[[View], None]
 ) -> None:
     small_engines(here)

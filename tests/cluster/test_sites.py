@@ -11,7 +11,7 @@ from plimsoll.domain.cluster.node_rules import DRIVER_LABEL
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
-from tests.support.faulty import PATIENT
+from tests.support.faulty import IMPATIENT
 from tests.support.installed import View, condition, install
 from tests.support.planes import borrowed_plane
 from tests.support.registry import FakeRegistry, index, serving_registry
@@ -53,7 +53,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeRegistry]
 def operator(control_plane: ControlPlane, registry: FakeRegistry) -> Iterator[OperatorProcess]:
     """The operator, which may ask this registry alone."""
     settings = {"PLIMSOLL_IMAGE_REGISTRIES": registry.host, "SSL_CERT_FILE": str(registry.authority)}
-    with OperatorProcess(control_plane, environment=PATIENT | settings) as running:
+    with OperatorProcess(control_plane, environment=IMPATIENT | settings) as running:
         yield running
 
 

@@ -26,7 +26,7 @@ tenants = st.lists(st.tuples(st.booleans(), st.integers(1, 4)), min_size=2, max_
 
 @given(counts, tenants, st.integers(0, 2**32))
 @example([4] * len(KINDS), [(True, 2), (False, 3), (False, 1)], 7)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_whatever_the_scheduler_says_moves_are_few_and_the_honest_are_left_alone(
     gpus: list[int], who: list[tuple[bool, int]], seed: int
 ) -> None:
@@ -50,7 +50,7 @@ def test_whatever_the_scheduler_says_moves_are_few_and_the_honest_are_left_alone
 
 @given(counts, tenants, st.integers(0, 2**32))
 @example([1] * len(KINDS), [(False, 1), (True, 1)], 7)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_what_moves_without_a_quota_moves_with_a_quota_that_is_used_up(
     gpus: list[int], who: list[tuple[bool, int]], seed: int
 ) -> None:

@@ -21,7 +21,7 @@ from tests.support import tables
 from tests.support.honest import honest_spec
 from tests.support.installed import CHART, View, inference_deployment
 
-LARGE_OBJECTS = int(os.environ.get("PLIMSOLL_LARGE_OBJECTS", "3"))
+LARGE_OBJECTS = int(os.environ.get("PLIMSOLL_LARGE_OBJECTS", "2"))
 """Large objects of a flood, of other shapes each day where there are more shapes than objects. With 20 of 1 MB an
 operator without limits took 597 MiB. They cost the API server much more: gigabytes, and a CPU second for each."""
 

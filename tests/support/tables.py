@@ -2,7 +2,7 @@
 
 ``every_case`` takes what ``pytest.mark.parametrize`` takes, and makes one test of all cases: thousands of tests of a
 few milliseconds cost more to collect, send and report than to run. The usual run takes a sample of a list with
-``most``, another one each day, and a third of the draws of a property with ``examples``. ``make test-all``
+``most``, another one each day, and a quarter of the draws of a property with ``examples``. ``make test-all``
 (``PLIMSOLL_ALL=1``) takes all of them. ``PLIMSOLL_SEED`` repeats a sample: the report of a run begins with its own.
 """
 
@@ -23,8 +23,8 @@ import pytest
 SEED = "PLIMSOLL_SEED"
 ALL = "PLIMSOLL_ALL"
 
-LEAST_EXAMPLES = 30
-"""Draws of a property in the usual run, where a third of all would be fewer."""
+LEAST_EXAMPLES = 20
+"""Draws of a property in the usual run, where a quarter of all would be fewer."""
 
 TABLE_SECONDS = 3600
 """When a table is taken to hang: it has many tests' work to do, perhaps on a machine with no time for it."""
@@ -85,8 +85,8 @@ def every_case(
 
 
 def examples(most: int) -> int:
-    """How many draws of a property this run tries: all of them where everything is asked for, else a third."""
-    return most if everything() else min(most, max(LEAST_EXAMPLES, most // 3))
+    """How many draws of a property this run tries: all of them where everything is asked for, else a quarter."""
+    return most if everything() else min(most, max(LEAST_EXAMPLES, most // 4))
 
 
 def sampled(rows: Sequence[Row], most: int, always: Collection[str] = ()) -> Sequence[Row]:
