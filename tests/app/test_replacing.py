@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from testbed.fleet import gpu_node
 from tests.support.installed import inference_deployment
 from tests.support.live_loop import engine_spec
@@ -127,6 +129,77 @@ async def test_a_new_replica_on_the_same_node_says_nothing_about_others_and_anot
     theatre.clock.now += 3600
     await play.go_on_until(lambda: play.evicted() == [old])
     assert set(play.nodes_of(HURT).values()) == {node, f"{HURT.name}-1"}
+
+
+async def replaced_in(theatre: Theatre, nodes: int = 3, **more: int) -> tuple[Play, str]:
+    """Return a play in which a silent replica was replaced, and the node that was left for it."""
+    play = await prepared_in(theatre, nodes=nodes, **more)
+    old, node = min(play.nodes_of(HURT).items())
+    play.engines.drop(old)
+    await play.go_on_until(lambda: old in play.evicted() and "replacing" not in play.live())
+    return play, node
+
+
+def scale(play: Play, replicas: int) -> None:
+    """Let somebody change ``spec.replicas``."""
+    play.api.patch(INFERENCE_DEPLOYMENTS, HURT, None, {"spec": {"replicas": replicas}})
+
+
+def left(play: Play) -> list[str]:
+    """The nodes that the status says were left."""
+    return [each["node"] for each in play.status().get("rehomings", [])]
+
+
+async def test_the_node_is_left_for_an_hour_across_restarts_and_the_event_says_until_when(theatre: Theatre) -> None:
+    play, node = await replaced_in(theatre)
+    [note] = play.notes("RebalancedReplaceReplica")
+    [entry] = play.status()["rehomings"]
+    until = to_rfc3339(from_rfc3339(entry["at"]) + 3600)
+    assert note.endswith(f"Until {until} replicas are added on node {node} only if no other has room.")
+    again = await theatre.again(play)
+    await again.rest()
+    assert left(again) == [node]
+    hint = f"Replicas are added on {node} (until {until}: ReplicaSilent) only if no other node has room."
+    assert hint in again.live()["hints"]
+    theatre.clock.now += 3600
+    await again.rest()
+    assert left(again) == []
+    assert again.notes("NodeUsedAgain") == [], "time alone is no news"
+    assert hint not in again.live().get("hints", [])
+
+
+async def test_a_deployment_without_other_room_uses_the_node_and_says_so(theatre: Theatre) -> None:
+    play, node = await replaced_in(theatre)
+    neighbour, began = play.nodes_of(NEIGHBOUR), len(play.api.writes)
+    scale(play, REPLICAS + 1)
+    await play.go_on_until(lambda: len(play.nodes_of(HURT)) == REPLICAS + 1)
+    assert node in play.nodes_of(HURT).values()
+    assert left(play) == []
+    assert play.notes("NodeUsedAgain") == [
+        f"Replicas may be added on node {node} again, which was left for a slow or silent one: no other node has room."
+    ]
+    assert play.nodes_of(NEIGHBOUR) == neighbour
+    assert [write for write in play.writes(began) if "neighbour" in write[2]] == []
+
+
+async def test_a_replica_that_serves_there_as_others_do_clears_the_node(theatre: Theatre) -> None:
+    """The scheduler of these tests fills the first node first, so the new replica serves next to the silent one."""
+    play, node = await replaced_in(theatre, gpus_of_first=REPLICAS + 1)
+    await play.go_on_until(lambda: bool(play.notes("NodeUsedAgain")))
+    assert play.notes("NodeUsedAgain")[0].endswith("the node was not the cause.")
+    assert left(play) == []
+    assert set(play.nodes_of(HURT).values()) == {node}
+
+
+async def test_no_pod_of_a_left_node_ends_when_templates_are_made_anew(theatre: Theatre) -> None:
+    """A template that named the node would keep pods off it for longer than the hour."""
+    play, node = await replaced_in(theatre)
+    before = {str(body["metadata"]["name"]) for body in play.pods_of(HURT)}
+    assert "avoidedNodes" not in play.status()["pools"][0]
+    play.api.patch(INFERENCE_DEPLOYMENTS, HURT, None, {"spec": {"engine": {"maxSequences": 16}}})
+    await play.go_on_until(lambda: before.isdisjoint(play.nodes_of(HURT)) and len(play.nodes_of(HURT)) == REPLICAS)
+    assert "avoidedNodes" not in play.status()["pools"][0]
+    assert left(play) == [node]
 
 
 async def test_without_another_node_it_waits_for_one_and_nothing_ends(theatre: Theatre) -> None:
