@@ -146,8 +146,8 @@ def scale(play: Play, replicas: int) -> None:
 
 
 def left(play: Play) -> list[str]:
-    """The nodes that the status says were left."""
-    return [each["node"] for each in play.status().get("rehomings", [])]
+    """The nodes that take no further replicas, as the status says."""
+    return [each["node"] for each in play.status().get("rehomings", []) if not each.get("usedAgain")]
 
 
 async def test_the_node_is_left_for_an_hour_across_restarts_and_the_event_says_until_when(theatre: Theatre) -> None:
@@ -180,6 +180,21 @@ async def test_a_deployment_without_other_room_uses_the_node_and_says_so(theatre
     ]
     assert play.nodes_of(NEIGHBOUR) == neighbour
     assert [write for write in play.writes(began) if "neighbour" in write[2]] == []
+
+
+async def test_a_silent_replica_on_a_node_that_is_used_again_is_replaced_as_soon_as_another_has_room(
+    theatre: Theatre,
+) -> None:
+    """It is no sign that replacing does not help: the deployment knew the node, and had no other."""
+    play, node = await replaced_in(theatre)
+    scale(play, REPLICAS + 1)
+    await play.go_on_until(lambda: len(play.nodes_of(HURT)) == REPLICAS + 1)
+    [again] = [pod for pod, where in play.nodes_of(HURT).items() if where == node]
+    play.engines.drop(again)
+    await play.go_on_until(lambda: play.live().get("reason") == "NoPlaceFound")
+    play.api.put(gpu_node("hurt-late", "L4", 1, labels={"bench": "hurt"}))
+    await play.go_on_until(lambda: again in play.evicted())
+    await play.go_on_until(lambda: "hurt-late" in play.nodes_of(HURT).values())
 
 
 async def test_a_replica_that_serves_there_as_others_do_clears_the_node(theatre: Theatre) -> None:

@@ -367,7 +367,7 @@ class _Pass:
     def _use_again(self, plan: Plan) -> None:
         """Let those without room use a node again that they left for one slow or silent replica, from the next pass."""
         for deployment in self.world.deployments:
-            if any(each.is_of_one_replica for each in deployment.placed.left):
+            if any(each.is_shunned for each in deployment.placed.left):
                 self._guarded(PassStep.PLAN, deployment, partial(self._use_one_again, deployment, plan))
 
     def _use_one_again(self, deployment: Deployment, plan: Plan) -> None:

@@ -126,9 +126,9 @@ class Outcome:
 
     @property
     def used_again(self) -> dict[str, str]:
-        """The nodes that were left for one replica and take further ones again, each with the cause in words."""
+        """The nodes that were left for one replica and take further ones from now on, each with the cause in words."""
         cleared = frozenset[str]() if self.turn is None else self.turn.cleared
-        left = (each.node for each in self.deployment.placed.left if each.is_of_one_replica)
+        left = (each.node for each in self.deployment.placed.left if each.is_shunned)
         causes = dict.fromkeys(self.besides.needed_again, "no other node has room")
         causes |= dict.fromkeys(cleared, "the node was not the cause")
         return {node: causes[node] for node in left if node in causes}

@@ -357,7 +357,7 @@ def take_turn(
         hints=(
             *hints_of(reading, policy, contested=contested),
             *_room_hints(turn.standing),
-            *_left_hints(each for each in situation.left if each.node not in cleared),
+            *_left_hints(each for each in situation.left if each.is_shunned and each.node not in cleared),
         ),
         cleared=cleared,
     )

@@ -12,7 +12,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import ceil_div
 from plimsoll.placement.advice.growth import Growable, Growth, grown
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, as_it_runs, pool_name
-from plimsoll.placement.demands.rehoming import Departure
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.ledger import Ledger, charged, room_in, use_of
 from plimsoll.placement.options.nodes import eligible_nodes, need_of_pool
 
@@ -133,7 +133,7 @@ def replacements(
     return tuple(found), ledger
 
 
-def needed_again(request: Request, left: Sequence[Departure], fleet: Fleet, ledger: Ledger) -> tuple[str, ...]:
+def needed_again(request: Request, left: Sequence[Rehoming], fleet: Fleet, ledger: Ledger) -> tuple[str, ...]:
     """Return the node that a deployment without room elsewhere uses again; empty if there is none.
 
     It is the first of ``left`` that has room for a replica of the kind that left it, and where pods can run.
@@ -143,7 +143,7 @@ def needed_again(request: Request, left: Sequence[Departure], fleet: Fleet, ledg
     )
     for each in left:
         here = tuple(node for node in eligible_nodes(asked, fleet, each.gpu_type) if node.name == each.node)
-        if each.is_of_one_replica and ledger.room_for(here, each.split.shape, enough=1):
+        if each.is_shunned and ledger.room_for(here, each.split.shape, enough=1):
             return (each.node,)
     return ()
 

@@ -221,7 +221,14 @@ POOL = Form(
     drain_seconds=_DRAIN,
 )
 
-REHOMING = Form(Rehoming, RehomingStatus, split=SPLIT, at=time("at"), node=unless("node", ""))
+REHOMING = Form(
+    Rehoming,
+    RehomingStatus,
+    split=SPLIT,
+    at=time("at"),
+    node=unless("node", ""),
+    used_again=unless("used_again", usual=False),
+)
 
 TOO_SMALL = Form(ObservedCapacity, TooSmallStatus, beside=("spec",), split=SPLIT)
 

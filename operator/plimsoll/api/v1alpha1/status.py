@@ -376,6 +376,9 @@ class RehomingStatus(StatusModel):
         description="The obstacle of the scheduler, the engine's failure, ReplicaSlow or ReplicaSilent, in one word.",
     )
     node: str | None = optional("The node that was left, where others of the same GPU type are still used.")
+    used_again: bool | None = optional(
+        "True if the node of a slow or silent replica takes replicas again, because no other node had room."
+    )
 
 
 class MoveStatus(StatusModel):

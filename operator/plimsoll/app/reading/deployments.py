@@ -340,7 +340,7 @@ def _left_nodes(bare: Deployment) -> tuple[dict[str, str], dict[str, str]]:
     found = dict.fromkeys((name for pool in active if not pool.stranded for name in pool.target.avoids), "")
     found |= {each.node: each.reason for each in bare.placed.left if each.node and not each.is_of_one_replica}
     found |= {name: cause for pool in active for name, cause in pool.bad_nodes}
-    return found, {each.node: each.reason for each in bare.placed.left if each.is_of_one_replica}
+    return found, {each.node: each.reason for each in bare.placed.left if each.is_shunned}
 
 
 def _waits_for_volumes(bare: Deployment) -> bool:

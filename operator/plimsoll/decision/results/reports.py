@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.decision.deployment import Deployment
@@ -138,8 +139,13 @@ def _weights_bytes(pool: PlannedPool) -> int:
 
 
 def _left_places(outcome: Outcome, decision: Decision, now: float) -> tuple[Rehoming, ...]:
-    again = outcome.used_again
-    left = (each for each in outcome.deployment.placed.left if not (each.is_of_one_replica and each.node in again))
+    """Return what the status keeps of places that were left. A node that was not the cause is forgotten."""
+    needed, cleared = outcome.besides.needed_again, () if outcome.turn is None else outcome.turn.cleared
+    left = (
+        replace(each, used_again=True) if each.is_shunned and each.node in needed else each
+        for each in outcome.deployment.placed.left
+        if not (each.is_of_one_replica and each.node in cleared)
+    )
     return remembered_places(left, (*decision.departures, *_left_node(outcome)), now)
 
 

@@ -56,9 +56,18 @@ class Departure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehoming(Departure):
-    """The same as the status keeps it: ``at`` is when replicas last left the place, in POSIX seconds."""
+    """The same as the status keeps it: ``at`` is when replicas last left the place, in POSIX seconds.
+
+    ``used_again``: the node of one slow or silent replica takes replicas again, because no other one had room.
+    """
 
     at: float
+    used_again: bool = False
+
+    @property
+    def is_shunned(self) -> bool:
+        """Whether the plan keeps off a node only because of one replica."""
+        return self.is_of_one_replica and not self.used_again
 
     @property
     def until(self) -> float:
