@@ -51,7 +51,7 @@ def _left(desired: Desired) -> Iterator[str]:
     for each in () if desired.report is None else desired.report.rehomings:
         if each.is_of_one_replica and each not in before:
             until = to_rfc3339(each.until)
-            yield f"Until {until} replicas are added on node {each.node} only if no other has room."
+            yield f"Replicas are added on node {each.node} before {until} only if no other has room."
 
 
 def _used_again(node: str, why: str) -> str:
