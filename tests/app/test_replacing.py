@@ -182,6 +182,23 @@ async def test_a_deployment_without_other_room_uses_the_node_and_says_so(theatre
     assert [write for write in play.writes(began) if "neighbour" in write[2]] == []
 
 
+async def test_a_load_that_needs_one_more_replica_does_not_wait_for_the_hour(theatre: Theatre) -> None:
+    play, node = await replaced_in(theatre)
+    play.engines.load(str(HURT), kv_tokens=10**6)
+    await play.go_on_until(lambda: len(play.nodes_of(HURT)) == REPLICAS + 1)
+    assert node in play.nodes_of(HURT).values()
+    assert [note.endswith("no other node has room.") for note in play.notes("NodeUsedAgain")] == [True]
+
+
+async def test_replicas_of_a_node_that_goes_move_to_the_node_that_was_left_before_they_end(theatre: Theatre) -> None:
+    play, node = await replaced_in(theatre)
+    goes = max(play.nodes_of(HURT).values())
+    play.api.put(gpu_node(goes, "L4", 1, labels={"bench": HURT.name}, unschedulable=True))
+    await play.go_on_until(lambda: len(play.nodes_of(HURT)) == REPLICAS + 1)
+    assert set(play.nodes_of(HURT).values()) >= {node, goes}
+    assert [note.endswith("no other node has room.") for note in play.notes("NodeUsedAgain")] == [True]
+
+
 async def test_a_silent_replica_on_a_node_that_is_used_again_is_replaced_as_soon_as_another_has_room(
     theatre: Theatre,
 ) -> None:
