@@ -108,6 +108,8 @@ async def test_a_new_replica_that_is_silent_as_well_goes_and_the_old_one_stays(t
     assert play.notes("ReplacementEnded") == [
         f"Pod {old} is not replaced: the new replica is no better, so it is not the node."
     ]
+    assert [note.endswith("the node was not the cause.") for note in play.notes("NodeUsedAgain")] == [True]
+    assert left(play) == []
 
 
 async def test_a_new_replica_on_the_same_node_says_nothing_about_others_and_another_is_tried(theatre: Theatre) -> None:
@@ -221,17 +223,6 @@ async def test_a_replica_that_serves_there_as_others_do_clears_the_node(theatre:
     assert play.notes("NodeUsedAgain")[0].endswith("the node was not the cause.")
     assert left(play) == []
     assert set(play.nodes_of(HURT).values()) == {node}
-
-
-async def test_no_pod_of_a_left_node_ends_when_templates_are_made_anew(theatre: Theatre) -> None:
-    """A template that named the node would keep pods off it for longer than the hour."""
-    play, node = await replaced_in(theatre)
-    before = {str(body["metadata"]["name"]) for body in play.pods_of(HURT)}
-    assert "avoidedNodes" not in play.status()["pools"][0]
-    play.api.patch(INFERENCE_DEPLOYMENTS, HURT, None, {"spec": {"engine": {"maxSequences": 16}}})
-    await play.go_on_until(lambda: before.isdisjoint(play.nodes_of(HURT)) and len(play.nodes_of(HURT)) == REPLICAS)
-    assert "avoidedNodes" not in play.status()["pools"][0]
-    assert left(play) == [node]
 
 
 async def test_without_another_node_it_waits_for_one_and_nothing_ends(theatre: Theatre) -> None:
