@@ -120,13 +120,13 @@ def test_a_forgotten_node_is_tried_again_together_with_another_change() -> None:
     assert shape(decided(avoiding("a", restarts=True), where, left=left)) == [(L4, 1, ("a",))]
     of_others = (Rehoming(L40S, ONE, BROKEN, "a", at=0.0), Rehoming(L4, Split(2), BROKEN, "a", at=0.0))
     assert shape(decided(avoiding("a", restarts=True), where, left=of_others)) == [(L4, 1, ())]
-    for reason in ("ReplicaSlow", "ReplicaSilent"):  # a template would keep pods off it after the hour, too
-        slow = (Rehoming(L4, ONE, reason, "b", at=0.0),)
-        assert shape(decided(avoiding("a", restarts=True), where, left=(*left, *slow))) == [(L4, 1, ("a",))]
     both = replace(failing("b"), target=avoiding("a").target)
     three = fleet(*where.nodes, node("c", L4, 1))
     assert shape(decided(both, three)) == [(L4, 1, ("b",))]
     assert shape(decided(both, three, left=left)) == [(L4, 1, ("a", "b"))]
+    for reason in ("ReplicaSlow", "ReplicaSilent"):  # a template would keep pods off it after the hour, too
+        slow = (Rehoming(L4, ONE, reason, "b", at=0.0),)
+        assert shape(decided(avoiding("a", restarts=True), three, left=(*left, *slow))) == [(L4, 1, ("a",))]
 
 
 def test_a_forgotten_node_is_tried_again_where_pods_wait_and_it_has_room() -> None:
