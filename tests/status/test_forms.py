@@ -127,6 +127,7 @@ replacement: Drawn = {
     **dict.fromkeys(("pod", "node", "whom"), texts),
     "reason": st.sampled_from([*REPLACE_REASONS, *ROOM_REASONS]),
     "began": times,
+    "strays": several(texts),
 }
 leaving: Drawn = {"pod": texts, "node": texts, "ends": flags}
 room: Drawn = {
@@ -238,7 +239,7 @@ VALUES: Mapping[str, Drawn] = {
         "host_cache_bytes": st.integers(0, MOST_HOST_CACHE_BYTES),
         "drain_seconds": optional(drains),
     },
-    "REHOMING": {**place, "at": times, "reason": texts, "node": texts},
+    "REHOMING": {**place, "at": times, "reason": texts, "node": texts, "used_again": flags},
     "TOO_SMALL": {**place, "kv_tokens": counts},
     "SETTINGS": {
         **dict.fromkeys(("max_model_len", "max_num_seqs", "max_num_batched_tokens"), whole),
