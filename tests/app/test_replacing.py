@@ -156,7 +156,7 @@ async def test_the_node_is_left_for_an_hour_across_restarts_and_the_event_says_u
     play, node = await replaced_in(theatre)
     [note] = play.notes("RebalancedReplaceReplica")
     [entry] = play.status()["rehomings"]
-    until = to_rfc3339(from_rfc3339(entry["at"]) + 3600)
+    until = to_rfc3339((from_rfc3339(entry["at"]) or 0.0) + 3600)
     assert note.endswith(f"Replicas are added on node {node} before {until} only if no other has room.")
     again = await theatre.again(play)
     await again.rest()
