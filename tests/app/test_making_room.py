@@ -231,7 +231,7 @@ async def test_a_new_replica_on_the_node_that_is_to_be_left_is_ended_and_the_old
     play.approve(ASKS)
     await play.go_on_until(lambda: "room" not in play.live(ASKS) and bool(play.evicted()))
     assert old not in play.evicted()
-    assert len(play.evicted()) <= 5
+    assert len(set(play.evicted())) <= 3
     await play.rest(5)
     assert (list(play.nodes_of(MOVER)), play.fewest) == ([old], 1)
     assert play.live(ASKS)["targetReplicas"] == 1

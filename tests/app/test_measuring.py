@@ -14,6 +14,7 @@ from plimsoll.app.review.measuring import measure, measured
 from plimsoll.app.review.overlay import overlaid
 from plimsoll.app.review.values import DeploymentWish, Means, Measured
 from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.domain.units import to_rfc3339
 from tests.support.office import Office
 
 
@@ -50,6 +51,20 @@ def test_the_operator_places_that_many_more_replicas_and_not_one_more(office: Of
     assert (found.runs, found.capacity.total > 1) == (1, True)
     assert missing(office, with_spec(body, replicas=1 + found.capacity.total)) == 0
     assert missing(office, with_spec(body, replicas=2 + found.capacity.total)) == 1
+
+
+def test_a_node_that_was_left_closes_no_other_node_of_its_type(office: Office) -> None:
+    body = office.store.all(INFERENCE_DEPLOYMENTS)[0]
+    first = asked(office, body).capacity.rooms[0].option
+    degree = first.split.tensor_parallel
+    left = {"gpuType": first.gpu.name, "tensorParallel": degree, "at": to_rfc3339(office.now)}
+    counted = []
+    for where in ({}, {"node": "gone", "reason": "ReplicaSlow"}, {"node": "gone", "reason": "GpuUnusable"}):
+        entry = {"rehomings": [left | where]}
+        office.change(INFERENCE_DEPLOYMENTS, 0, lambda changed: changed["status"].update(entry))  # noqa: B023 - at once
+        found = asked(office, office.store.all(INFERENCE_DEPLOYMENTS)[0])
+        counted.append(first.target.place in [room.option.target.place for room in found.capacity.rooms])
+    assert counted == [False, True, True]
 
 
 def test_an_object_that_is_decided_as_suspended_takes_nothing_and_others_keep_their_gpus(office: Office) -> None:

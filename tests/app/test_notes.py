@@ -120,16 +120,19 @@ def test_a_change_of_the_live_loop_is_an_event_of_its_own_with_its_sentence(chan
     decision: LoopDecision = change(DecisionReason.SUSTAINED_QUEUE)
     runs = (pool(H100, replicas=2),)
     standing = SimpleNamespace(last_change="03:00: one replica more")
-    acted = cast("LoopTurn", SimpleNamespace(acted=True, decision=decision, standing=standing, given_up=""))
+    acted = cast("LoopTurn", SimpleNamespace(acted=True, decision=decision, standing=standing, given_up="", cleared=()))
     [note] = notes_of(case_of(PLACED, pools=runs, turn=acted))
     assert (note.reason, note.message) == (f"Rebalanced{change.__name__}", "03:00: one replica more")
-    offered = cast("LoopTurn", SimpleNamespace(acted=False, decision=decision, standing=standing, given_up=""))
+    offered = cast(
+        "LoopTurn", SimpleNamespace(acted=False, decision=decision, standing=standing, given_up="", cleared=())
+    )
     assert notes_of(case_of(PLACED, pools=runs, turn=offered)) == []
 
 
 def test_a_replacement_that_is_given_up_is_an_event_with_its_cause() -> None:
     ended = cast(
-        "LoopTurn", SimpleNamespace(acted=False, given_up="Pod a is not replaced: it is like the others again.")
+        "LoopTurn",
+        SimpleNamespace(acted=False, given_up="Pod a is not replaced: it is like the others again.", cleared=()),
     )
     [note] = notes_of(case_of(PLACED, pools=(pool(H100, replicas=2),), turn=ended))
     assert (note.reason, note.message) == (EventReason.REPLACEMENT_ENDED, ended.given_up)

@@ -276,6 +276,28 @@ def test_a_replacement_that_ends_in_vain_and_an_addition_in_the_same_turn_are_bo
     ]
 
 
+@pytest.mark.parametrize("is_ready", [False, True])
+def test_a_new_pod_on_the_node_of_a_slow_replica_ends_before_it_serves_three_times_at_most(*, is_ready: bool) -> None:
+    slow, spec = DecisionReason.REPLICA_SLOW, spec_of()
+    memory = LoopMemory("a", suspects=(Suspect("a-0", slow, NOW - 500, 2.0, 0.1, 0.05),))
+    standing = Standing(1, 1, ChangeHistory(), memory=memory, replacement=Replacement("a-0", "bad", slow, NOW - 60))
+    here = pods_of(1)
+    old = replace(here.pods["a"][0], node="bad", bound_since=NOW - 3600)
+    ended = []
+    for number in range(1, 6):
+        new = replace(old, name=f"a-{number}", ready=is_ready, ready_since=None, bound_since=NOW - 1)
+        elsewhere = replace(new, name="a-9", node="good")
+        around = Surroundings({"a": (old, elsewhere, new)}, {})
+        for _ in range(2):  # an eviction that is refused is tried again
+            signals = reading_of(here, EASY)
+            turn = take_turn(spec, standing, Running(FIGURES, pool="a"), around, signals, room_for_all(1), now=NOW)
+            ended.append(turn.ends)
+            kept = recorded(status_of(turn.report(Record(), RebalancingMode.AUTO))).replacing
+            assert kept == turn.standing.replacement
+            standing = turn.standing
+    assert ended == [""] * 10 if is_ready else ["a-1", "a-1", "a-2", "a-2", "a-3", "a-3", *[""] * 4]
+
+
 def test_auto_takes_a_replica_away_under_slack() -> None:
     previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2}}
     turn = turn_of(spec_of(), previous, usage=SLACK, replicas=2, memory=ENOUGH)

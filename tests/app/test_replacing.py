@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from testbed.fleet import gpu_node
 from tests.support.installed import inference_deployment
 from tests.support.live_loop import engine_spec
@@ -106,6 +108,8 @@ async def test_a_new_replica_that_is_silent_as_well_goes_and_the_old_one_stays(t
     assert play.notes("ReplacementEnded") == [
         f"Pod {old} is not replaced: the new replica is no better, so it is not the node."
     ]
+    assert [note.endswith("the node was not the cause.") for note in play.notes("NodeUsedAgain")] == [True]
+    assert left(play) == []
 
 
 async def test_a_new_replica_on_the_same_node_says_nothing_about_others_and_another_is_tried(theatre: Theatre) -> None:
@@ -127,6 +131,98 @@ async def test_a_new_replica_on_the_same_node_says_nothing_about_others_and_anot
     theatre.clock.now += 3600
     await play.go_on_until(lambda: play.evicted() == [old])
     assert set(play.nodes_of(HURT).values()) == {node, f"{HURT.name}-1"}
+
+
+async def replaced_in(theatre: Theatre, nodes: int = 3, **more: int) -> tuple[Play, str]:
+    """Return a play in which a silent replica was replaced, and the node that was left for it."""
+    play = await prepared_in(theatre, nodes=nodes, **more)
+    old, node = min(play.nodes_of(HURT).items())
+    play.engines.drop(old)
+    await play.go_on_until(lambda: old in play.evicted() and "replacing" not in play.live())
+    return play, node
+
+
+def scale(play: Play, replicas: int) -> None:
+    """Let somebody change ``spec.replicas``."""
+    play.api.patch(INFERENCE_DEPLOYMENTS, HURT, None, {"spec": {"replicas": replicas}})
+
+
+def left(play: Play) -> list[str]:
+    """The nodes that take no further replicas, as the status says."""
+    return [each["node"] for each in play.status().get("rehomings", []) if not each.get("usedAgain")]
+
+
+async def test_the_node_is_left_for_an_hour_across_restarts_and_the_event_says_until_when(theatre: Theatre) -> None:
+    play, node = await replaced_in(theatre)
+    [note] = play.notes("RebalancedReplaceReplica")
+    [entry] = play.status()["rehomings"]
+    until = to_rfc3339((from_rfc3339(entry["at"]) or 0.0) + 3600)
+    assert note.endswith(f"Replicas are added on node {node} before {until} only if no other has room.")
+    again = await theatre.again(play)
+    await again.rest()
+    assert left(again) == [node]
+    hint = f"Replicas are added on {node} (until {until}: ReplicaSilent) only if no other node has room."
+    assert hint in again.live()["hints"]
+    theatre.clock.now += 3600
+    await again.rest()
+    assert left(again) == []
+    assert again.notes("NodeUsedAgain") == [], "time alone is no news"
+    assert hint not in again.live().get("hints", [])
+
+
+async def test_a_deployment_without_other_room_uses_the_node_and_says_so(theatre: Theatre) -> None:
+    play, node = await replaced_in(theatre)
+    neighbour, began = play.nodes_of(NEIGHBOUR), len(play.api.writes)
+    scale(play, REPLICAS + 1)
+    await play.go_on_until(lambda: len(play.nodes_of(HURT)) == REPLICAS + 1)
+    assert node in play.nodes_of(HURT).values()
+    assert left(play) == []
+    assert play.notes("NodeUsedAgain") == [
+        f"Replicas may be added on node {node} again, which was left for a slow or silent one: no other node has room."
+    ]
+    assert play.nodes_of(NEIGHBOUR) == neighbour
+    assert [write for write in play.writes(began) if "neighbour" in write[2]] == []
+
+
+async def test_a_load_that_needs_one_more_replica_does_not_wait_for_the_hour(theatre: Theatre) -> None:
+    play, node = await replaced_in(theatre)
+    play.engines.load(str(HURT), kv_tokens=10**6)
+    await play.go_on_until(lambda: len(play.nodes_of(HURT)) == REPLICAS + 1)
+    assert node in play.nodes_of(HURT).values()
+    assert [note.endswith("no other node has room.") for note in play.notes("NodeUsedAgain")] == [True]
+
+
+async def test_replicas_of_a_node_that_goes_move_to_the_node_that_was_left_before_they_end(theatre: Theatre) -> None:
+    play, node = await replaced_in(theatre)
+    goes = max(play.nodes_of(HURT).values())
+    play.api.put(gpu_node(goes, "L4", 1, labels={"bench": HURT.name}, unschedulable=True))
+    await play.go_on_until(lambda: len(play.nodes_of(HURT)) == REPLICAS + 1)
+    assert set(play.nodes_of(HURT).values()) >= {node, goes}
+    assert [note.endswith("no other node has room.") for note in play.notes("NodeUsedAgain")] == [True]
+
+
+async def test_a_silent_replica_on_a_node_that_is_used_again_is_replaced_as_soon_as_another_has_room(
+    theatre: Theatre,
+) -> None:
+    """It is no sign that replacing does not help: the deployment knew the node, and had no other."""
+    play, node = await replaced_in(theatre)
+    scale(play, REPLICAS + 1)
+    await play.go_on_until(lambda: len(play.nodes_of(HURT)) == REPLICAS + 1)
+    [again] = [pod for pod, where in play.nodes_of(HURT).items() if where == node]
+    play.engines.drop(again)
+    await play.go_on_until(lambda: play.live().get("reason") == "NoPlaceFound")
+    play.api.put(gpu_node("hurt-late", "L4", 1, labels={"bench": "hurt"}))
+    await play.go_on_until(lambda: again in play.evicted())
+    await play.go_on_until(lambda: "hurt-late" in play.nodes_of(HURT).values())
+
+
+async def test_a_replica_that_serves_there_as_others_do_clears_the_node(theatre: Theatre) -> None:
+    """The scheduler of these tests fills the first node first, so the new replica serves next to the silent one."""
+    play, node = await replaced_in(theatre, gpus_of_first=REPLICAS + 1)
+    await play.go_on_until(lambda: bool(play.notes("NodeUsedAgain")))
+    assert play.notes("NodeUsedAgain")[0].endswith("the node was not the cause.")
+    assert left(play) == []
+    assert set(play.nodes_of(HURT).values()) == {node}
 
 
 async def test_without_another_node_it_waits_for_one_and_nothing_ends(theatre: Theatre) -> None:

@@ -1,5 +1,7 @@
 """A slow replica on a real API server, scheduler and controllers: it is named, replaced on another node, and gone.
 
+Its node is left until the deployment has no other room.
+
 Its engines are played, and one of them takes six times as long as the model says. A neighbour has the same requests
 and no slow replica. :mod:`tests.support.hurried` lets seconds count as the minutes for which a replica is slow, and a
 new one is watched.
@@ -103,3 +105,30 @@ def test_no_more_than_one_pod_more_was_wanted_and_none_is_left_over(slow: Slow) 
     ]
     assert max(asked) == REPLICAS + 1
     assert asked[-1] == REPLICAS
+
+
+def test_its_node_is_left_until_no_other_has_room_and_events_name_it_both_times(slow: Slow) -> None:
+    bench = slow.bench
+    [left] = bench.view.get("hurt")["status"]["rehomings"]
+    assert (left["node"], left["reason"]) == (slow.node, "ReplicaSlow")
+    [note] = _notes(bench, "RebalancedReplaceReplica")
+    assert f"Replicas are added on node {slow.node} before 20" in note
+    assert note.endswith(" only if no other has room.")
+    assert any(slow.node in hint for hint in _reported(bench)["hints"])
+    assert _notes(bench, "NodeUsedAgain") == []
+    bench.view.patch("hurt", {"replicas": NODES})
+    bench.wait_settled("hurt", {L4_POOL: NODES}, REPLACING_SECONDS)
+    assert slow.node in _nodes(bench).values()
+    [used] = bench.view.get("hurt")["status"]["rehomings"]
+    assert used == left | {"usedAgain": True}
+    bench.view.wait(lambda: _notes(bench, "NodeUsedAgain"), "an event", REPLACING_SECONDS)
+    [note] = _notes(bench, "NodeUsedAgain")
+    assert slow.node in note
+    assert note.endswith("no other node has room.")
+    assert tuple(bench.view.pod_uids("healthy")) == slow.neighbours
+    assert changes(bench.writes(slow.since, "healthy")) == []
+
+
+def _notes(bench: Bench, reason: str) -> list[str]:
+    found = (body for body in bench.view.all("events") if body["regarding"]["name"] == "hurt")
+    return [str(body["note"]) for body in found if body["reason"] == reason]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 UPGRADES = tables.drawn([BEFORE_DIGESTS, SPREADING], 1, "upgrades")
-"""One of the releases before in the usual run, and the other one another day; ``PLIMSOLL_ALL=1 make test-cluster`` has both."""
+"""One of two older releases, another one each day; ``PLIMSOLL_ALL=1 make test-cluster`` takes both."""
 
 
 @pytest.fixture(scope="module")

@@ -96,6 +96,13 @@ def test_after_too_many_moves_within_the_hour_it_stays() -> None:
     assert shape(decided(failing("a"), where, left=left[1:])) == [(L4, 1, ("a",))]
 
 
+def test_nodes_of_one_slow_replica_do_not_count_as_such_moves() -> None:
+    where = fleet(node("a", L4, 2, held=1), node("b", L4, 2))
+    left = tuple(Rehoming(L4, ONE, "ReplicaSlow", f"n{i}", at=float(i)) for i in range(MAX_REHOMINGS_PER_HOUR))
+    found = decided(failing("a"), where, left=left)
+    assert (shape(found), found.rehomings_spent) == ([(L4, 1, ("a",))], False)
+
+
 def avoiding(*names: str, **changes: Any) -> Pool:
     found = pool(L4, exists=True, **{"bound": 1, "ready": 1, **changes})
     return replace(found, target=replace(found.target, avoids=names))
@@ -117,6 +124,9 @@ def test_a_forgotten_node_is_tried_again_together_with_another_change() -> None:
     three = fleet(*where.nodes, node("c", L4, 1))
     assert shape(decided(both, three)) == [(L4, 1, ("b",))]
     assert shape(decided(both, three, left=left)) == [(L4, 1, ("a", "b"))]
+    for reason in ("ReplicaSlow", "ReplicaSilent"):  # a template would keep pods off it after the hour, too
+        slow = (Rehoming(L4, ONE, reason, "b", at=0.0),)
+        assert shape(decided(avoiding("a", restarts=True), three, left=(*left, *slow))) == [(L4, 1, ("a",))]
 
 
 def test_a_forgotten_node_is_tried_again_where_pods_wait_and_it_has_room() -> None:

@@ -109,12 +109,15 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.NODE_LEFT,
         {"nodes": 1, "of": 2, "left": "l4-0 (GpuUnusable)"},
-        "its pods could not run on any of the nodes that other rules leave (1 of 2) lately: l4-0 (GpuUnusable)",
+        (
+            "its pods could not run as they should on any of the nodes that other rules leave (1 of 2) lately: l4-0 "
+            "(GpuUnusable)"
+        ),
     ),
     (
         Reason.NODE_LEFT,
         {"nodes": 1, "left": "l4-0 (GpuUnusable)"},
-        "its pods could not run on the only node lately: l4-0 (GpuUnusable)",
+        "its pods could not run as they should on the only node lately: l4-0 (GpuUnusable)",
     ),
     (
         Reason.WIDTH_NOT_DIVISIBLE,

@@ -6,9 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import to_rfc3339
+from plimsoll.placement.demands.rehoming import Departure, Rehoming, of_last_hour, remembered
 from plimsoll.rebalance.guard import cooldown_seconds, held_back, relief_at, under_way
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
@@ -245,6 +249,52 @@ def test_what_was_tried_within_a_day_is_not_tried_again(age: float | None, *, co
         found = held(slow, after(kind, DecisionReason.REPLICA_SLOW))
         assert (found is not None and found[0] is DecisionReason.REPLACING_DOES_NOT_HELP) is made_it
         assert relief_at(after(kind, DecisionReason.LOAD_IMBALANCED)) is None
+
+
+@pytest.mark.parametrize("reason", [DecisionReason.REPLICA_SLOW, DecisionReason.REPLICA_SILENT])
+def test_a_new_replica_on_a_node_that_was_left_is_no_sign_that_replacing_does_not_help(reason: DecisionReason) -> None:
+    """Kubernetes may put it there. On another node it is such a sign."""
+    made = ChangeHistory((ChangeRecord(NOW - 600, ChangeKind.REPLACE, reason.value),))
+    left = (Rehoming("l4-24gb", Split(1), reason.value, "bad", at=NOW - 600),)
+    where = replace(situation(policy=replace(POLICY, changes_per_hour=6)), history=made, left=left)
+    for node, is_held in (("bad", False), ("other", True)):
+        placement = replace(where.placement, serving=(Serving("p", node, NOW - 300),))
+        found = held(ReplaceReplica(reason, pod="p", node=node), replace(where, placement=placement))
+        assert (found is not None and found[0] is DecisionReason.REPLACING_DOES_NOT_HELP) is is_held
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(-4000, 4000), st.sampled_from([DecisionReason.REPLICA_SLOW, DecisionReason.REPLICA_SILENT])
+        ),
+        max_size=40,
+    )
+)
+@example([(1.0, DecisionReason.REPLICA_SLOW)] * 9)
+def test_in_any_hour_at_most_four_replicas_are_replaced_and_four_nodes_left(
+    steps: list[tuple[float, DecisionReason]],
+) -> None:
+    """Also if the clock is set back. With fewer replacements in the hour, the next one is free."""
+    where, left, now = situation(policy=replace(POLICY, changes_per_hour=120)), tuple[Rehoming, ...](), NOW
+    made: list[float] = []
+    for number, (seconds, reason) in enumerate(steps):
+        now += seconds
+        made = [min(at, now) for at in made]
+        where = replace(where, now=now, history=where.history.clamped(now), left=of_last_hour(left, now))
+        change = ReplaceReplica(reason, pod=f"p{number}", node=f"n{number}")
+        leaves = [Departure("l4-24gb", Split(1), reason.value, change.node)]
+        lately = sum(now - at < 3600 for at in made)
+        found = held(change, where)
+        if found is None:
+            made.append(now)
+            where = replace(where, history=where.history.recorded(ChangeRecord(now, ChangeKind.REPLACE, reason.value)))
+        else:
+            assert found[0] is DecisionReason.HOURLY_BUDGET_SPENT
+            assert dict(found[1])["bound"] == 4
+        assert (found is None) is (lately < 4)
+        left = remembered(left, leaves if found is None else (), now)
+        assert len(of_last_hour(left, now)) <= 4
 
 
 def test_the_bound_that_lasts_longest_is_named() -> None:

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind, diagnose
 from plimsoll.rebalance.diagnosis.judging import Judged, judged
-from plimsoll.rebalance.diagnosis.replicas import alike_of, is_certain, with_suspects
+from plimsoll.rebalance.diagnosis.replicas import alike_of, cleared_nodes, is_certain, with_suspects
 from plimsoll.rebalance.law.capacity import seconds_while_generating
 from plimsoll.rebalance.signals.metrics import GpuActivity
 from plimsoll.rebalance.signals.traffic import Rate, Sum
@@ -42,6 +44,38 @@ SILENT_SECONDS = 300.0
 SLOW_SECONDS = 120.0
 HOUR_SECONDS = 3600.0
 PROVEN_SECONDS = 60.0
+
+
+def _left(at: float, node: str = "node-1", reason: str = "ReplicaSlow") -> Rehoming:
+    return Rehoming("l4-24gb", Split(1), reason, node, at=at)
+
+
+@every_case(
+    ("since", "left", "changes", "expected"),
+    [
+        (NOW - SLOW_SECONDS, _left(NOW - 200), {}, {"node-1"}),
+        (NOW - SLOW_SECONDS + 1, _left(NOW - 200), {}, set()),
+        (NOW - SLOW_SECONDS, _left(NOW - SLOW_SECONDS + 1), {}, set()),
+        (NOW - SLOW_SECONDS, _left(NOW - 200, "node-9"), {}, set()),
+        (NOW - SLOW_SECONDS, _left(NOW - 200), {"token_seconds": Sum(9.9, 99.0)}, set()),
+        (NOW - SILENT_SECONDS, _left(NOW - 900, reason="ReplicaSilent"), {}, {"node-1"}),
+        (NOW - SILENT_SECONDS + 1, _left(NOW - 900, reason="ReplicaSilent"), {}, set()),
+    ],
+)
+def test_a_later_replica_clears_a_node_once_it_was_watched_for_as_long_as_a_slow_one(
+    since: float, left: Rehoming, changes: dict[str, Any], expected: set[str]
+) -> None:
+    """Those that served there before show nothing: the slow one was next to them."""
+    serving = (Serving("p0", "node-0", LONG_AGO), Serving("p1", "node-1", since), Serving("p2", "node-1", LONG_AGO))
+    where = replace(situation(*[alone(1.0)] * 3, serving=serving), left=(left,))
+    traffic = where.load.traffic
+    assert traffic is not None
+    loads = tuple(replace(each, **changes) if each.pod == "p1" else each for each in traffic.loads)
+    where = replace(where, load=replace(where.load, traffic=replace(traffic, loads=loads)))
+    assert cleared_nodes(where.memory, where) == expected
+    slow = LoopMemory(suspects=(Suspect("p1", DecisionReason.REPLICA_SLOW, NOW - 1),))
+    assert cleared_nodes(slow, where) == set()
+
 
 ROUTERS = ("random", "least requests", "sticky")
 

@@ -128,6 +128,7 @@ replacement: Drawn = {
     **dict.fromkeys(("pod", "node", "whom"), texts),
     "reason": st.sampled_from([*REPLACE_REASONS, *ROOM_REASONS]),
     "began": times,
+    "strays": several(texts),
 }
 leaving: Drawn = {"pod": texts, "node": texts, "ends": flags}
 room: Drawn = {
@@ -240,7 +241,7 @@ VALUES: Mapping[str, Drawn] = {
         "drain_seconds": optional(drains),
         "engine": texts,
     },
-    "REHOMING": {**place, "at": times, "reason": texts, "node": texts},
+    "REHOMING": {**place, "at": times, "reason": texts, "node": texts, "used_again": flags},
     "TOO_SMALL": {**place, "kv_tokens": counts, "engine": texts},
     "SETTINGS": {
         **dict.fromkeys(("max_model_len", "max_num_seqs", "max_num_batched_tokens"), whole),

@@ -37,7 +37,7 @@ from plimsoll.placement.advice.suggestions import Relatives, Suggester, no_relat
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.pools import Decision, PoolState
 from plimsoll.placement.explain import claimed_sentence, unhealthy_sentence
-from plimsoll.placement.extra_pods import OnLeavingNodes, Waker, replacements
+from plimsoll.placement.extra_pods import OnLeavingNodes, Waker, needed_again, replacements
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.feasibility import too_small
 from plimsoll.placement.plan import demands_of, stock_for
@@ -91,7 +91,10 @@ def _billed(world: World) -> World:
 
 @dataclass(slots=True)
 class _Pass:
-    """One pass. The dictionaries hold what its steps found, by deployment; who stands still is in ``problems``."""
+    """One pass. The dictionaries hold what its steps found, by deployment; who stands still is in ``problems``.
+
+    ``crowded`` are those whose replicas must leave nodes that go soon, and have no room elsewhere.
+    """
 
     world: World
     memory: Memory
@@ -105,6 +108,7 @@ class _Pass:
     decisions: dict[ObjectKey, Decision] = field(default_factory=dict)
     turns: dict[ObjectKey, LoopTurn] = field(default_factory=dict)
     besides: dict[ObjectKey, Besides] = field(default_factory=dict)
+    crowded: set[ObjectKey] = field(default_factory=set)
 
     def outcomes(self) -> Outcomes:
         world, memory = self.world, self.memory
@@ -121,6 +125,7 @@ class _Pass:
         self._propose(left)
         self._advise(left.left.ledger)
         left = self._replace(left)
+        self._use_again(left)
         self._look_for_nodes()
         each = tuple(map(self._outcome, world.deployments))
         return Outcomes(each, planned, left, tuple(memory.leaving.ends()))
@@ -247,6 +252,7 @@ class _Pass:
                 scheduled=deployment.people.scheduled,
                 asked=asked,
                 progress=progress,
+                left=deployment.placed.left,
             )
         except HypothesisFailed as failed:
             self._plan_failed(deployment, failed.decision)
@@ -356,7 +362,23 @@ class _Pass:
         moves = any(pool.state is PoolState.RETIRING and pool.name in on for pool in decision.pools)
         nodes = tuple(sorted({pod.node for pod in pods if pod.node in leaving}))
         self._add(key, replacing=replacing, leaving=nodes if replacing or moves else ())
+        if nodes and not replacing and not moves:
+            self.crowded.add(key)
         return plan
+
+    def _use_again(self, plan: Plan) -> None:
+        """Let those without room use a node again that they left for one slow or silent replica, from the next pass."""
+        for deployment in self.world.deployments:
+            if any(each.is_shunned for each in deployment.placed.left):
+                self._guarded(PassStep.PLAN, deployment, partial(self._use_one_again, deployment, plan))
+
+    def _use_one_again(self, deployment: Deployment, plan: Plan) -> None:
+        key = deployment.key
+        decision, turn = self.decisions.get(key), self.turns.get(key)
+        lacks_room = key in self.crowded or (turn is not None and turn.lacks_room)
+        if decision is not None and (decision.waits_for_place or lacks_room):
+            left, ledger = deployment.placed.left, plan.left.ledger
+            self._add(key, needed_again=needed_again(decision.request, left, self.world.fleet, ledger))
 
     def _on_leaving_nodes(self, deployment: Deployment, leaving: frozenset[str]) -> dict[str, OnLeavingNodes]:
         decision, found = self.decisions.get(deployment.key), dict[str, OnLeavingNodes]()

@@ -63,6 +63,7 @@ class Besides:
         awaits: the groups of nodes whose new nodes replicas wait for.
         left_out: a sentence about GPUs that take no part.
         coming: the new nodes that the deployment may still get.
+        needed_again: the nodes that were left for one replica and take further ones again, because no other has room.
     """
 
     too_small: tuple[ObservedCapacity, ...] = ()
@@ -72,6 +73,7 @@ class Besides:
     awaits: tuple[str, ...] = ()
     left_out: str = ""
     coming: Coming = NOTHING_COMES
+    needed_again: tuple[str, ...] = ()
 
 
 NOTHING_BESIDES = Besides()
@@ -123,6 +125,15 @@ class Outcome:
     is_faulty: bool = False
     under_way: UnderWay = field(default_factory=UnderWay)
     besides: Besides = NOTHING_BESIDES
+
+    @property
+    def used_again(self) -> dict[str, str]:
+        """The nodes that were left for one replica and take further ones from now on, each with the cause in words."""
+        cleared = frozenset[str]() if self.turn is None else self.turn.cleared
+        left = (each.node for each in self.deployment.placed.left if each.is_shunned)
+        causes = dict.fromkeys(self.besides.needed_again, "no other node has room")
+        causes |= dict.fromkeys(cleared, "the node was not the cause")
+        return {node: causes[node] for node in left if node in causes}
 
     @property
     def key(self) -> ObjectKey:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from plimsoll.api.v1alpha1 import (
@@ -25,10 +25,11 @@ from plimsoll.domain.units import agreed, counted, to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.performance.break_even import IDLE_SECONDS
 from plimsoll.placement.demands.clocks import seconds_for_move
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import LoopResult, decide
-from plimsoll.rebalance.diagnosis.replicas import is_certain
+from plimsoll.rebalance.diagnosis.replicas import cleared_nodes, is_certain
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals
 from plimsoll.rebalance.law.reuse import reuse_of
@@ -46,7 +47,14 @@ from plimsoll.rebalance.state.decisions import (
     Retune,
     Wait,
 )
-from plimsoll.rebalance.state.history import ENDINGS, ChangeHistory, ChangeKind, ChangeRecord
+from plimsoll.rebalance.state.history import (
+    ENDINGS,
+    REPLACE_REASONS,
+    ROOM_REASONS,
+    ChangeHistory,
+    ChangeKind,
+    ChangeRecord,
+)
 from plimsoll.rebalance.state.memory import Learned, LoopMemory, Suspect
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy, ScheduledMinimum
 from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
@@ -182,7 +190,8 @@ class LoopTurn:
     decision's own sentence does not contain: why Prometheus gave no answer. ``offered_id`` is the id of a change that
     is only proposed and has a destination, ``offered`` describes it. ``hints`` are for people; ``reuse`` is one
     with live figures. ``ends`` is the pod that a new one has replaced, and ``given_up`` says why a replacement was
-    taken back just now.
+    taken back just now. ``cleared`` are the nodes that were left for one replica and take further ones again, because
+    it is not the node.
     """
 
     standing: Standing
@@ -198,6 +207,14 @@ class LoopTurn:
     reuse: ReuseHint | None = None
     ends: str = ""
     given_up: str = ""
+    cleared: frozenset[str] = frozenset()
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether it would add a replica, or replace all of them, and no place was found."""
+        without_place = DecisionReason.NO_PLACE_FOUND, DecisionReason.OTHERS_CAN_MAKE_ROOM
+        wanted = dict(self.decision.numbers).get("wanted")
+        return self.decision.reason in without_place and wanted not in (*REPLACE_REASONS, *ROOM_REASONS)
 
     @property
     def is_rejected(self) -> bool:
@@ -280,6 +297,7 @@ def take_turn(
     scheduled: Sequence[ScheduledMinimum] = (),
     asked: Asked | None = None,
     progress: RoomProgress | None = None,
+    left: Iterable[Rehoming] = (),
 ) -> LoopTurn:
     """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
 
@@ -299,6 +317,7 @@ def take_turn(
         scheduled: the minima of the schedule.
         asked: the pod that makes room for another object, as people have approved it; None: none does.
         progress: the state of the order by which others make room for this object; None: it has given none.
+        left: the places and nodes that replicas left within the last hour.
 
     Raises:
         HypothesisFailed: the object cannot be planned with the change.
@@ -323,13 +342,18 @@ def take_turn(
         allowance or Allowance(),
         standing.replacement,
         asked,
+        tuple(each for each in left if each.is_of_one_replica),
     )
     decided = decide(situation, what_if)
     learned = _worth_writing(standing, decided)
     standing = replace(standing, history=decided.history, memory=decided.memory, learned=learned)
     if pending is not None:
         standing = replace(standing, answered=pending.heard(standing.answered, now))
-    standing, ends, given_up = _gone_on(standing, situation, around)
+    cleared = cleared_nodes(standing.memory, situation)
+    step = _step(standing, situation, around)
+    if step in _NOT_THE_NODE and standing.replacement is not None:
+        cleared |= {standing.replacement.node}
+    standing, ends, given_up = _gone_on(standing, step, situation, around)
     standing, no_room = _room_gone_on(standing, situation, what_if, progress)
     turn, detail = _answered(spec, policy, standing, decided, what_if, pending, now), ""
     if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
@@ -341,7 +365,12 @@ def take_turn(
         given_up=" ".join(filter(None, (given_up, no_room))),
         decided=decided,
         figures=live_figures(situation, decided, turn.standing.target_replicas),
-        hints=(*hints_of(reading, policy, contested=contested), *_room_hints(turn.standing)),
+        hints=(
+            *hints_of(reading, policy, contested=contested),
+            *_room_hints(turn.standing),
+            *_left_hints(each for each in situation.left if each.is_shunned and each.node not in cleared),
+        ),
+        cleared=cleared,
         reuse=reuse_hint(reuse_of(situation.load, decided.wish, situation.placement.model), what_if.decision),
     )
 
@@ -364,19 +393,28 @@ def _stays_awake(standing: Standing, memory: LoopMemory, now: float) -> bool:
     return since is not None and (standing.target_replicas > 0 or now - since >= ANSWER_SECONDS)
 
 
-def _gone_on(standing: Standing, situation: Situation, around: Surroundings) -> tuple[Standing, str, str]:
-    """Return the standing after the next step of a replacement, the pod that ends, and why it was taken back.
-
-    Nothing ends while the cluster's switch is set.
-    """
-    replacement, now = standing.replacement, situation.now
+def _step(standing: Standing, situation: Situation, around: Surroundings) -> Step:
+    """Return the next step of a replacement. Nothing ends while the cluster's switch is set."""
+    replacement = standing.replacement
     if replacement is None or situation.allowance.suspended:
+        return Step.START
+    return step_of(replacement, _progress(replacement, standing, situation, around), situation.now)
+
+
+_NOT_THE_NODE = (Step.RECOVERED, Step.NOT_BETTER)
+
+
+def _gone_on(standing: Standing, step: Step, situation: Situation, around: Surroundings) -> tuple[Standing, str, str]:
+    """Return the standing after the next step of a replacement, the pod that ends, and why it was taken back."""
+    replacement, now = standing.replacement, situation.now
+    if replacement is None or step is Step.START:
         return standing, "", ""
-    step = step_of(replacement, _progress(replacement, standing, situation, around), now)
-    if step is Step.START:
-        return standing, "", ""
-    if step in (Step.END_OLD, Step.END_STRAY):
-        return standing, replacement.pod if step is Step.END_OLD else _stray(replacement, around), ""
+    if step is Step.END_OLD:
+        return standing, replacement.pod, ""
+    if step is Step.END_STRAY:
+        stray = _stray(replacement, around)
+        strays = (*(each for each in replacement.strays if each != stray), stray)
+        return replace(standing, replacement=replace(replacement, strays=strays)), stray, ""
     standing = replace(standing, replacement=None)
     if step is Step.DONE:
         return standing, "", ""
@@ -432,6 +470,12 @@ def _room_hints(standing: Standing) -> tuple[str, ...]:
     return (f"Proposal {order.proposal} was approved: {what} to make room for one more replica.",)
 
 
+def _left_hints(left: Iterable[Rehoming]) -> Iterable[str]:
+    nodes = [f"{each.node} (until {to_rfc3339(each.until)}: {each.reason})" for each in left]
+    if nodes:
+        yield f"Replicas are added on {', '.join(nodes)} only if no other node has room."
+
+
 _ENDINGS = {
     Step.RECOVERED: "it is like the others again",
     Step.NOT_BETTER: "the new replica is no better, so it is not the node",
@@ -464,12 +508,17 @@ def _progress(replacement: Replacement, standing: Standing, situation: Situation
 
 
 def _stray(replacement: Replacement, around: Surroundings) -> str:
-    """Return a new pod on the node that is to be left for others; empty if there is none."""
-    if replacement.reason is not DecisionReason.MAKES_ROOM:
-        return ""
+    """Return a new pod on the node that is to be left, which may end; empty if there is none.
+
+    Where one replica was slow or silent, one that serves is judged by what it does.
+    """
     pods = (pod for some in around.pods.values() for pod in some if not pod.terminating and pod.node)
     here = (pod for pod in pods if pod.node == replacement.node and pod.name != replacement.pod)
-    return next((pod.name for pod in here if (pod.bound_since or 0.0) >= replacement.began), "")
+    new = (pod for pod in here if (pod.bound_since or 0.0) >= replacement.began)
+    may_end = (
+        pod.name for pod in new if replacement.may_end(pod.name) and (replacement.is_for_others or not pod.ready)
+    )
+    return next(may_end, "")
 
 
 def _answered(

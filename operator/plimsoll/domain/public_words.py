@@ -117,6 +117,7 @@ class EventReason(StrEnum):
     REBALANCED_MOVE = "RebalancedMove"
     REBALANCED_REPLACE_REPLICA = "RebalancedReplaceReplica"
     REPLACEMENT_ENDED = "ReplacementEnded"
+    NODE_USED_AGAIN = "NodeUsedAgain"
     MOVE_ROLLED_BACK = "MoveRolledBack"
     RETUNE_ROLLED_BACK = "RetuneRolledBack"
 

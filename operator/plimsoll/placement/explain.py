@@ -520,7 +520,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.DRIVER_TOO_OLD: lambda f: (
         f"{_none_of(f)} has NVIDIA driver {f['least']} or newer, which the engine's image needs"
     ),
-    Reason.NODE_LEFT: lambda f: f"its pods could not run on {_any_of(f)} lately: {f['left']}",
+    Reason.NODE_LEFT: lambda f: f"its pods could not run as they should on {_any_of(f)} lately: {f['left']}",
     Reason.NODES_NOT_SELECTED: lambda f: (
         f"{_none_of(f)} matches "
         + (

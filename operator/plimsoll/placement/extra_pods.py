@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import ceil_div
 from plimsoll.placement.advice.growth import Growable, Growth, grown
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, as_it_runs, pool_name
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.ledger import Ledger, charged, room_in, use_of
 from plimsoll.placement.options.nodes import eligible_nodes, need_of_pool
 
@@ -130,6 +132,21 @@ def replacements(
         if kept + more > 0:
             found.append((pool.name, kept + more))
     return tuple(found), ledger
+
+
+def needed_again(request: Request, left: Sequence[Rehoming], fleet: Fleet, ledger: Ledger) -> tuple[str, ...]:
+    """Return the node that a deployment without room elsewhere uses again; empty if there is none.
+
+    It is the first of ``left`` that has room for a replica of the kind that left it, and where pods can run.
+    """
+    asked = replace(
+        request, node_rules=tuple(rule for rule in request.node_rules if rule.reason is not Reason.NODE_LEFT)
+    )
+    for each in left:
+        here = tuple(node for node in eligible_nodes(asked, fleet, each.gpu_type) if node.name == each.node)
+        if each.is_shunned and ledger.room_for(here, each.split.shape, enough=1):
+            return (each.node,)
+    return ()
 
 
 def _more(request: Request, pool: PlannedPool, wanted: int, fleet: Fleet, ledger: Ledger) -> tuple[int, Ledger]:

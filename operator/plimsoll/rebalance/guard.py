@@ -6,6 +6,7 @@ import math
 
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import to_rfc3339
+from plimsoll.placement.demands.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.rebalance.signals.forecast import STEP_SECONDS
 from plimsoll.rebalance.state.additions import added_within_hour, braked
 from plimsoll.rebalance.state.decisions import (
@@ -38,6 +39,10 @@ RESTARTS = (ChangeKind.RETUNE, ChangeKind.MOVE, ChangeKind.ROLL_BACK)
 ONE_STEP_SECONDS = 24 * HOUR_SECONDS
 """The shortest time between two changes of the engines' step. All engines restart for one, and loads that take turns
 within a day would else have them restarted again and again."""
+
+
+MOST_REPLACED_PER_HOUR = MAX_REHOMINGS_PER_HOUR
+"""The most slow or silent replicas that are replaced in any hour. Each lets the deployment keep off one node."""
 
 
 def may_change_step(reason: DecisionReason, situation: Situation) -> bool:
@@ -129,7 +134,19 @@ def _replacement_held_back(change: ReplaceReplica, situation: Situation, wanted:
     if placement.updating or placement.rolling or placement.retuning:
         return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *placement.numbers))
     late = known.only(DecisionReason.REPLICAS_STUCK.value).last(ChangeKind.ROLL_BACK)
-    return _budget_spent(situation, wanted) or _waiting_since(late, HOUR_SECONDS, situation, wanted)
+    return (
+        _budget_spent(situation, wanted)
+        or _replacements_spent(situation, wanted)
+        or _waiting_since(late, HOUR_SECONDS, situation, wanted)
+    )
+
+
+def _replacements_spent(situation: Situation, wanted: Numbers) -> Wait | None:
+    done = situation.history.replaced_within_hour(situation.now)
+    if done < MOST_REPLACED_PER_HOUR:
+        return None
+    figures: Numbers = (("changes", done), ("bound", MOST_REPLACED_PER_HOUR))
+    return Wait(DecisionReason.HOURLY_BUDGET_SPENT, (*wanted, *figures))
 
 
 def _room_held_back(situation: Situation, wanted: Numbers) -> Wait | None:
@@ -147,12 +164,16 @@ def _room_held_back(situation: Situation, wanted: Numbers) -> Wait | None:
 
 
 def _has_not_helped(change: ReplaceReplica, situation: Situation) -> bool:
-    """Whether a replacement of the last day was taken back, or made the replica that is to be replaced now."""
+    """Whether a replacement of the last day was taken back, or made the replica that is to be replaced now.
+
+    A new replica on a node that was left shows nothing: Kubernetes may put it there, and then it may be the node.
+    """
     known = situation.history.clamped(situation.now).only(change.reason.value)
     times = known.last(ChangeKind.ROLL_BACK), known.last(ChangeKind.REPLACE)
     back, done = (at if at is not None and situation.now - at < REPLACE_AGAIN_SECONDS else None for at in times)
+    is_left = any(each.node == change.node for each in situation.left)
     since = next((each.since for each in situation.placement.serving if each.pod == change.pod), None)
-    return back is not None or (done is not None and since is not None and since > done)
+    return back is not None or (done is not None and since is not None and since > done and not is_left)
 
 
 def relief_at(situation: Situation) -> float | None:

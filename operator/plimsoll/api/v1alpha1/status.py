@@ -403,7 +403,7 @@ class ObservationStatus(StatusModel):
 
 
 class RehomingStatus(StatusModel):
-    """A placement, or a single node, that replicas left because their pods could not run there."""
+    """A placement, or a single node, that replicas left because pods could not run there, or one was slow or silent."""
 
     gpu_type: str = Field(description="GPU type that was left.")
     tensor_parallel: int = Field(description="Tensor-parallel degree that was left.")
@@ -411,8 +411,14 @@ class RehomingStatus(StatusModel):
     expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
     data_parallel: int | None = optional(ENGINES)
     at: Time = Field(description="Time when replicas last left it. It is not used again within an hour.")
-    reason: str = Field(default="", description="The obstacle of the scheduler, or the engine's failure, in one word.")
+    reason: str = Field(
+        default="",
+        description="The obstacle of the scheduler, the engine's failure, ReplicaSlow or ReplicaSilent, in one word.",
+    )
     node: str | None = optional("The node that was left, where others of the same GPU type are still used.")
+    used_again: bool | None = optional(
+        "True if the node of a slow or silent replica takes replicas again, because no other node had room."
+    )
 
 
 class MoveStatus(StatusModel):
@@ -597,6 +603,7 @@ class ReplacementStatus(StatusModel):
     makes_room_for: str | None = optional(
         "Deployment that gets the room. That of another namespace is not named.", max_length=253
     )
+    strays: list[str] | None = several(3, "New pods on that node that end, so that the next one starts elsewhere.")
 
 
 class LeavingPodStatus(StatusModel):

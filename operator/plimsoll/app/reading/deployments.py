@@ -298,8 +298,8 @@ class DeploymentReader:
         self, bare: Deployment, request: Request, claims: Sequence[Claim], said: tuple[str, ...]
     ) -> Request:
         """Return the request with the nodes that its volumes and earlier failures rule out, and with warnings."""
-        alone, left = any(claim.is_for_one_node for claim in claims), _left_nodes(bare)
-        rules = (*rules_of(claims), *((left_rule(left),) if left else ()))
+        alone = any(claim.is_for_one_node for claim in claims)
+        rules = (*rules_of(claims), *(left_rule(left) for left in _left_nodes(bare) if left))
         if not rules and not alone and not said:
             return request
 
@@ -371,15 +371,16 @@ def _has_other_spec(bare: Deployment, engine: str) -> bool:
     return all(pool.spec not in ("", now.digests.engine) and pool.generation != now.generation for pool in pools)
 
 
-def _left_nodes(bare: Deployment) -> dict[str, str]:
-    """Return the nodes that the object's pods stay off, each with the cause in one word; empty if it is forgotten.
+def _left_nodes(bare: Deployment) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the nodes where the object's pods could not run, and those of a slow or silent replica, with the causes.
 
-    Pods that wait may go to nodes that were left more than an hour ago.
+    A cause is one word; empty if it is forgotten. Pods that wait may go to nodes that were left more than an hour ago.
     """
     active = bare.placed.active
     found = dict.fromkeys((name for pool in active if not pool.stranded for name in pool.target.avoids), "")
-    found |= {each.node: each.reason for each in bare.placed.left if each.node}
-    return found | {name: cause for pool in active for name, cause in pool.bad_nodes}
+    found |= {each.node: each.reason for each in bare.placed.left if each.node and not each.is_of_one_replica}
+    found |= {name: cause for pool in active for name, cause in pool.bad_nodes}
+    return found, {each.node: each.reason for each in bare.placed.left if each.is_shunned}
 
 
 def _waits_for_volumes(bare: Deployment) -> bool:

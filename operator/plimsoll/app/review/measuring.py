@@ -53,7 +53,7 @@ def measured(done: PassResult, wish: DeploymentWish) -> Measured:
     if outcome.problem is not None or outcome.request is None:
         why = "It cannot be planned." if outcome.problem is None else outcome.problem.message
         raise PlimsollError(f"{wish.where}: {why}")
-    closed = [each.place for each in outcome.deployment.placed.left]
+    closed = [each.place for each in outcome.deployment.placed.left if not each.node]
     pools = () if outcome.decision is None else outcome.decision.pools
     return Measured(
         wish.key,

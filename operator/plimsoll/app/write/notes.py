@@ -38,10 +38,24 @@ def notes_of(desired: Desired) -> list[Note]:
     notes += _begun(desired)
     if outcome.turn is not None and outcome.turn.acted:
         word = EventReason(f"Rebalanced{type(outcome.turn.decision).__name__}")
-        notes.append(Note(word, outcome.turn.standing.last_change or ""))
+        notes.append(Note(word, " ".join((outcome.turn.standing.last_change or "", *_left(desired)))))
     if outcome.turn is not None and outcome.turn.given_up:
         notes.append(Note(EventReason.REPLACEMENT_ENDED, outcome.turn.given_up))
+    notes += [Note(EventReason.NODE_USED_AGAIN, _used_again(*each)) for each in outcome.used_again.items()]
     return notes
+
+
+def _left(desired: Desired) -> Iterator[str]:
+    """Yield which node takes no further replicas from this decision on, and until when."""
+    before = desired.outcome.deployment.placed.left
+    for each in () if desired.report is None else desired.report.rehomings:
+        if each.is_of_one_replica and each not in before:
+            until = to_rfc3339(each.until)
+            yield f"Replicas are added on node {each.node} before {until} only if no other has room."
+
+
+def _used_again(node: str, why: str) -> str:
+    return f"Replicas may be added on node {node} again, which was left for a slow or silent one: {why}."
 
 
 FINDING_PAUSE_SECONDS = 3600

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.decision.deployment import Deployment
@@ -16,7 +17,7 @@ from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_
 from plimsoll.placement.demands.failed_moves import FailedMove, still_refused
 from plimsoll.placement.demands.failed_moves import remembered as remembered_failures
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, active
-from plimsoll.placement.demands.rehoming import Departure
+from plimsoll.placement.demands.rehoming import Departure, Rehoming
 from plimsoll.placement.demands.rehoming import remembered as remembered_places
 from plimsoll.placement.options.engine_offer import EngineOffer
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep, ReplaceReplica
@@ -52,7 +53,7 @@ def report_of(outcome: Outcome, now: float) -> Report:
         observations=observed.seen,
         spec_digest=identity.digests.engine,
         size_digest=identity.digests.size if sized else None,
-        rehomings=remembered_places(placed.left, (*decision.departures, *_left_node(outcome)), now) if decision else (),
+        rehomings=_left_places(outcome, decision, now) if decision else (),
         move=_move(outcome, now),
         failed_moves=_failed_moves(outcome, now),
         late=_late(outcome),
@@ -150,6 +151,17 @@ def is_passing(outcome: Outcome) -> bool:
 
 def _weights_bytes(pool: PlannedPool) -> int:
     return 0 if pool.choice is None else pool.choice.estimate.weights_bytes * pool.split.gpus
+
+
+def _left_places(outcome: Outcome, decision: Decision, now: float) -> tuple[Rehoming, ...]:
+    """Return what the status keeps of places that were left. A node that was not the cause is forgotten."""
+    needed, cleared = outcome.besides.needed_again, () if outcome.turn is None else outcome.turn.cleared
+    left = (
+        replace(each, used_again=True) if each.is_shunned and each.node in needed else each
+        for each in outcome.deployment.placed.left
+        if not (each.is_of_one_replica and each.node in cleared)
+    )
+    return remembered_places(left, (*decision.departures, *_left_node(outcome)), now)
 
 
 def _left_node(outcome: Outcome) -> Iterator[Departure]:

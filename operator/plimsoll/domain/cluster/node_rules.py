@@ -129,7 +129,7 @@ _LONGEST_PLACE = 300
 
 
 def left_rule(left: Mapping[str, str]) -> NodeRule:
-    """Return the rule that keeps pods off nodes where they could not run; ``left`` are the causes by node."""
+    """Return the rule that keeps pods off nodes that others have left; ``left`` are the causes by node."""
     words = ", ".join(f"{node} ({cause})" if cause else node for node, cause in sorted(left.items()))
     return NodeRule(Reason.NODE_LEFT, (("left", words),), ((Requirement(NAME_FIELD, "NotIn", tuple(sorted(left))),),))
 

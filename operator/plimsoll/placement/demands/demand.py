@@ -405,7 +405,8 @@ class _Reader:
         with another change, or if pods wait and it has room for them.
         """
         known, left = pool.target.avoids, self.tenant.left
-        remembered = {each.node for each in left if each.place == pool.target.place and each.node}
+        here = (each for each in left if each.place == pool.target.place and not each.is_of_one_replica)
+        remembered = {each.node for each in here if each.node}
         if pool.restarts:
             known = tuple(sorted({*known, *remembered}))  # its engines start anew in any case
         if not known and not pool.bad_nodes:

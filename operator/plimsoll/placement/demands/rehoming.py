@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.public_words import LiveTrouble
 
 REMEMBERED_SECONDS = 3600
 """How long replicas do not return to a place that they left. The cause that kept pods off its nodes rarely ends
@@ -17,6 +18,9 @@ against each other."""
 
 MOST_AVOIDED = 16
 """The most nodes that the pods of one pool stay off."""
+
+OF_ONE_REPLICA = (LiveTrouble.REPLICA_SLOW.value, LiveTrouble.REPLICA_SILENT.value)
+"""Reasons to leave a node where pods can run: one replica there was not like the others."""
 
 MOST_REMEMBERED = 20
 """The most entries that a status holds."""
@@ -40,12 +44,35 @@ class Departure:
         """The place to which replicas do not return."""
         return self.gpu_type, self.split
 
+    @property
+    def is_of_one_replica(self) -> bool:
+        """Whether pods can run on the node, and only one replica there was slow or silent.
+
+        Pods' templates do not name such a node, because a template that names it keeps pods off it for longer than the
+        hour. It is used if no other node has room.
+        """
+        return bool(self.node) and self.reason in OF_ONE_REPLICA
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehoming(Departure):
-    """The same as the status keeps it: ``at`` is when replicas last left the place, in POSIX seconds."""
+    """The same as the status keeps it: ``at`` is when replicas last left the place, in POSIX seconds.
+
+    ``used_again``: the node of one slow or silent replica takes replicas again, because no other one had room.
+    """
 
     at: float
+    used_again: bool = False
+
+    @property
+    def is_shunned(self) -> bool:
+        """Whether the plan keeps off a node only because of one replica."""
+        return self.is_of_one_replica and not self.used_again
+
+    @property
+    def until(self) -> float:
+        """When replicas may return, in POSIX seconds."""
+        return self.at + REMEMBERED_SECONDS
 
 
 def of_last_hour(rehomings: Iterable[Rehoming], now: float) -> tuple[Rehoming, ...]:
@@ -68,9 +95,9 @@ def is_spent(left: Sequence[Departure], leaving: tuple[str, Split], node: str = 
     """Whether the deployment has left too many places to leave one more, or one more ``node``.
 
     More replicas that leave the same place do not count again. No replica returns there within the hour, so each
-    replica leaves it only once.
+    replica leaves it only once. Nodes of one slow or silent replica have a bound of their own in the live loop.
     """
-    places = {(*each.place, each.node) for each in left}
+    places = {(*each.place, each.node) for each in left if not each.is_of_one_replica}
     return (*leaving, node) not in places and len(places) >= MAX_REHOMINGS_PER_HOUR
 
 

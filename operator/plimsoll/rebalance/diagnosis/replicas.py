@@ -113,8 +113,33 @@ def alike_of(situation: Situation, memory: LoopMemory, traffic: Traffic) -> Alik
 
 def is_certain(suspect: Suspect, situation: Situation) -> bool:
     """Whether a replica has been slow or silent for long enough to do something about it."""
-    bound = SLOW_SECONDS if suspect.reason is DecisionReason.REPLICA_SLOW else SILENT_SECONDS
-    return situation.now - suspect.since >= max(bound, 2 * (situation.load.period_seconds or 0.0))
+    return situation.now - suspect.since >= _seconds_to_be_certain(suspect.reason, situation)
+
+
+def _seconds_to_be_certain(reason: str, situation: Situation) -> float:
+    bound = SLOW_SECONDS if reason == DecisionReason.REPLICA_SLOW else SILENT_SECONDS
+    return max(bound, 2 * (situation.load.period_seconds or 0.0))
+
+
+def cleared_nodes(memory: LoopMemory, situation: Situation) -> frozenset[str]:
+    """Return the nodes that were left for one replica and where a later one is like the others.
+
+    It has served there for as long as a replica must be slow or silent until it counts as that.
+    """
+    load, suspects = situation.load, {each.pod for each in memory.suspects}
+    measured = () if load.traffic is None else {each.pod for each in load.traffic.loads if _is_measured(each)}
+    fresh = {each.pod for each in load.pods if each.state is SignalState.FRESH}
+    return frozenset(
+        left.node
+        for left in situation.left
+        for each in situation.placement.serving
+        if each.node == left.node
+        and each.pod not in suspects
+        and each.pod in (measured if left.reason == DecisionReason.REPLICA_SLOW else fresh)
+        and each.since is not None
+        and each.since >= left.at
+        and situation.now - each.since >= _seconds_to_be_certain(left.reason, situation)
+    )
 
 
 def silent_pods(memory: LoopMemory, situation: Situation) -> frozenset[str]:

@@ -170,6 +170,11 @@ class ChangeHistory:
             if later.at - earlier.at <= REVERSAL_SECONDS and now - later.at < HOUR_SECONDS
         )
 
+    def replaced_within_hour(self, now: float) -> int:
+        """Return how many replicas were replaced in the last hour because they were slow or silent."""
+        marks = (mark for mark in self._of_last_hour(now) if mark.reason in REPLACE_REASONS)
+        return sum(mark.kind is ChangeKind.REPLACE for mark in marks)
+
     def only(self, reason: str) -> ChangeHistory:
         """Return the changes with a reason."""
         return ChangeHistory(tuple(mark for mark in self.changes if mark.reason == reason))

@@ -18,13 +18,17 @@ STRAY_SECONDS = 300.0
 """How long new replicas on a node that is to be left are ended, so that the next one starts elsewhere: the scheduler
 finds the node full while the one before ends. Where it has much room, that helps nothing."""
 
+MOST_STRAYS = 3
+"""The most replicas that one replacement ends for that. The next one stays on the node."""
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """A replacement that is under way, as the status keeps it.
 
     ``pod`` on ``node`` is to end because of ``reason``, and ``began`` is when that was decided, in POSIX seconds. One
-    that ends to make room has no successor, and ``whom`` says for which deployment a pod makes room.
+    that ends to make room has no successor, and ``whom`` says for which deployment a pod makes room. ``strays`` are the
+    new pods on that node that end, so that the next one starts elsewhere.
     """
 
     pod: str
@@ -32,11 +36,16 @@ class Replacement:
     reason: DecisionReason
     began: float
     whom: str = ""
+    strays: tuple[str, ...] = ()
 
     @property
     def is_for_others(self) -> bool:
         """Whether it makes room for another deployment."""
         return self.reason in ROOM_REASONS
+
+    def may_end(self, pod: str) -> bool:
+        """Whether a new pod on the node may end, so that the next one starts elsewhere."""
+        return pod in self.strays or len(self.strays) < MOST_STRAYS
 
 
 class Step(StrEnum):
@@ -74,7 +83,7 @@ class Progress:
         newest_is_certain: it has been one for long enough.
         newest_is_elsewhere: it is on another node than the old replica, or nobody knows its node.
         patience_seconds: how long the new one may take until it serves.
-        stray: a new one on the node that is to be left for others; empty: there is none.
+        stray: a new one on the node that is to be left, which may end; empty: there is none.
     """
 
     is_there: bool

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from plimsoll.domain.public_words import Numbers
 from plimsoll.placement.demands.clocks import LEAST_SECONDS
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.options.engine_limits import OtherStep
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.signals.load import LoadSummary
@@ -130,6 +131,7 @@ class Situation:
     """All facts of one decision. ``now`` is in POSIX seconds, and ``replacement`` is the one that is under way.
 
     ``asked`` is the pod that makes room for another deployment, as people have approved it; None: none is asked for.
+    ``left`` are the nodes that take no further replicas for a while, because one replica there was slow or silent.
     """
 
     need: DeclaredNeed
@@ -142,6 +144,7 @@ class Situation:
     allowance: Allowance = field(default_factory=Allowance)
     replacement: Replacement | None = None
     asked: Asked | None = None
+    left: tuple[Rehoming, ...] = ()
 
     @property
     def stuck(self) -> int:

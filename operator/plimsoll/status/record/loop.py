@@ -144,6 +144,7 @@ REPLACEMENT = Form(
     reason=word("reason", DecisionReason),
     began=time("began"),
     whom=unless("makes_room_for", ""),
+    strays=listed("strays"),
     doubt=lambda found: (
         "" if found.reason in (*REPLACE_REASONS, *ROOM_REASONS) else f"reason {found.reason} replaces no replica"
     ),

@@ -234,7 +234,14 @@ POOL = Form(
     engine=unless("engine", DEFAULT_ENGINE),
 )
 
-REHOMING = Form(Rehoming, RehomingStatus, split=SPLIT, at=time("at"), node=unless("node", ""))
+REHOMING = Form(
+    Rehoming,
+    RehomingStatus,
+    split=SPLIT,
+    at=time("at"),
+    node=unless("node", ""),
+    used_again=unless("used_again", usual=False),
+)
 
 TOO_SMALL = Form(
     ObservedCapacity, TooSmallStatus, beside=("spec",), split=SPLIT, engine=unless("engine", DEFAULT_ENGINE)
