@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plimsoll.decision.observing import measured_speeds, observe
+from plimsoll.decision.surroundings import memory_failure
 from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.engines.failures import read_failure
+from plimsoll.engines.registry import ENGINES, started_by
 from plimsoll.engines.sglang.engine import SGLANG
 from plimsoll.engines.sglang.metrics import METRICS as OF_SGLANG
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.engines.vllm.metrics import METRICS as OF_VLLM
+from plimsoll.placement.memo import Memo
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.rebalance.state.memory import Learned
 from tests.render.workloads import container
 from tests.support.desk import Desk
-from tests.support.engine_course import H100, L40S, Course, command_of, serves
+from tests.support.engine_course import H100, L40S, NOW, Course, command_of, serves
+from tests.support.planning import fleet, node, pool
+from tests.support.toy_engine import ABACUS
 
 NAMED_VLLM, NAMED_SGLANG = {"name": "vllm"}, {"name": "sglang"}
 ON_L40S = {"gpu": {"allow": [L40S]}}
@@ -88,6 +99,52 @@ def test_pools_of_two_engines_are_read_each_in_its_own_words(desk: Desk) -> None
     assert images == {*IMAGES.values()}
 
 
+def test_the_old_pods_teach_nothing_of_the_engine_that_takes_over_and_nothing_is_decided_by_both(desk: Desk) -> None:
+    """The old pod reports a third of the cache: by it, the new engine would be far too small."""
+    loop = {"rebalancing": {"mode": "Auto"}, "replicas": 2}
+    course = Course(desk, NAMED_VLLM, **loop)
+    assert course.status()["rebalancing"]["reason"] != "MoveUnderWay"
+    course.edit(NAMED_SGLANG, **loop)
+    course.replace_pods()
+    deployment, there = course.of("chat").outcome.deployment, fleet(node("h", H100, 8))
+    named = {engine: pod for pod, engine in engines(course).items()}
+    assert deployment.placed.of_other_engines == {named["vllm"]}
+    assert course.status()["rebalancing"]["reason"] == "MoveUnderWay"
+
+    def reported(**tokens: int) -> dict[str, int]:
+        samples = {
+            name: PodSignals(name, (EngineSample(at=NOW, kv_usage=0.1, waiting=0, kv_capacity_tokens=tokens[engine]),))
+            for engine, name in named.items()
+            if engine in tokens
+        }
+        return dict(observe(deployment, Reading(samples), there, Memo()).reported)
+
+    assert reported(vllm=100_000, sglang=300_000) == reported(sglang=300_000) != {}
+    assert reported(vllm=100_000) == {}
+    course.replace_pods()
+    assert course.status()["rebalancing"]["reason"] != "MoveUnderWay"
+
+
+def test_memory_that_ran_out_under_the_engine_before_is_not_the_new_ones(desk: Desk) -> None:
+    course = Course(desk, NAMED_SGLANG)
+    (pod,) = course.of("chat").outcome.deployment.placed.around.pods[f"{H100}-tp1"]
+    failed = replace(pod, ready=False, failure=read_failure("torch.OutOfMemoryError: CUDA out of memory."))
+    assert memory_failure(pool(H100, engine="sglang"), [failed]) == failed.failure
+    assert memory_failure(pool(H100, engine="vllm"), [failed]) is None
+    unseen = replace(failed, command=None)
+    assert memory_failure(pool(H100, engine="vllm"), [unseen]) == failed.failure, "its pool is all that is known of it"
+
+
+def test_the_speed_of_one_engine_is_no_speed_of_the_other_at_the_same_place(desk: Desk) -> None:
+    course = Course(desk, NAMED_VLLM)
+    deployment = course.of("chat").outcome.deployment
+    seen = Learned(f"{H100}-tp1", slowness=2.0)
+    of_vllm = replace(deployment, record=replace(deployment.record, learned=seen))
+    of_sglang = replace(deployment, record=replace(deployment.record, learned=replace(seen, engine="sglang")))
+    assert [each.kind.engine for each in measured_speeds(of_vllm)] == ["vllm"]
+    assert measured_speeds(of_sglang) == ()
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(
@@ -154,3 +211,13 @@ def test_whatever_happens_each_pool_is_of_one_engine_and_each_pod_is_read_as_it_
         await desk.book.close()
 
     asyncio.run(walk())
+
+
+def test_an_engine_is_known_by_its_command_and_only_if_no_other_has_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert started_by(()) is ENGINES["vllm"]
+    assert started_by(("sglang", "serve")) is ENGINES["sglang"]
+    assert started_by(("/bin/wrapped", "sglang", "serve")) is started_by(None) is None
+    monkeypatch.setitem(ENGINES, "abacus", replace(ABACUS, command=()))
+    assert started_by(()) is None
+    monkeypatch.setitem(ENGINES, "abacus", ABACUS)
+    assert [started_by(command) for command in ((), ("abacus", "serve"))] == [ENGINES["vllm"], ABACUS]

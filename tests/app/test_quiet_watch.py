@@ -93,7 +93,7 @@ def test_a_request_to_an_engine_that_the_object_had_before_begins_the_time_again
     """One of vLLM serves nobody for the whole time, and one of SGLang served somebody until 900 s ago."""
     ends = NOW - 900
     busy = track(Serves(rate=1.0, running=1, kv_usage=0.1), tuple(at for at in TIMES if at <= ends))
-    alone, beside = Server(), Server(others={"b": PodSignals("b", busy.samples)})
+    alone, beside = Server(), Server(others={"b": PodSignals("b", tuple(busy.samples))})
     first = QuietWatch().before(alone, KEY, ASKED, NOW, 0.0)
     then = QuietWatch().before(beside, KEY, ASKED, NOW, 0.0)
     assert first == Quiet(TIMES[0], TIMES[-1])

@@ -320,8 +320,8 @@ def test_a_move_is_taken_back_only_to_a_pool_that_need_not_change_its_engine(
 
     def moving(wanted: Request, engine: str) -> Tenant:
         wanted = replace(wanted, replicas=replicas)
-        state = {"spec": "s"} if is_known else {}
-        old = pool(L40S, replicas=replicas, engine=engine, state=PoolState.RETIRING, served=True, **state)
+        spec = "s" if is_known else ""
+        old = pool(L40S, replicas=replicas, engine=engine, state=PoolState.RETIRING, served=True, spec=spec)
         new = pool(A100, replicas=replicas, engine=wanted.engine.name, ready=0, generation=2)
         return Tenant(wanted, 2, (new, old), spec="s", overdue=True)
 

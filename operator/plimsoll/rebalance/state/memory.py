@@ -196,8 +196,10 @@ class LoopMemory(Learned):
     def about(self, pool: str, engine: str = DEFAULT_ENGINE) -> LoopMemory:
         """Return the memory for a pool. Other replicas are another kind: of them, at most the slowness is known.
 
-        Of another engine not even that is. How long answers are does not depend on the pool or the engine.
+        Of another engine not even that is. How long answers are does not depend on the pool or the engine. Without a
+        pool, no engine runs instead of the one that did.
         """
+        engine = engine if pool else self.engine
         if (pool, engine) == (self.pool, self.engine):
             return self
         known = {name: slowness for name, slowness in self.others if name != self.pool} | {self.pool: self.slowness}
