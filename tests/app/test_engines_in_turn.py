@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.decision.observing import measured_speeds, observe
+from plimsoll.decision.results.reports import report_of
 from plimsoll.decision.surroundings import memory_failure
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.engines.failures import read_failure
@@ -123,6 +124,19 @@ def test_the_old_pods_teach_nothing_of_the_engine_that_takes_over_and_nothing_is
     assert reported(vllm=100_000) == {}
     course.replace_pods()
     assert course.status()["rebalancing"]["reason"] != "MoveUnderWay"
+
+
+def test_what_the_engine_before_reported_is_not_written_for_the_new_one(desk: Desk) -> None:
+    """The first pass after the edit still knows the report of the engine that serves until then."""
+    course = Course(desk, NAMED_VLLM)
+    outcome = course.of("chat").outcome
+    decision = outcome.decision
+    assert decision is not None
+    known = replace(outcome, observed=replace(outcome.observed, reported={f"{H100}-tp1": 100_000}))
+    switched = replace(decision, pools=tuple(replace(each, engine="sglang") for each in decision.pools))
+    for planned, expected in ((decision, 100_000), (switched, None)):
+        report = report_of(replace(known, decision=planned), course.at)
+        assert [report.reported_tokens(each) for each in planned.pools] == [expected]
 
 
 def test_memory_that_ran_out_under_the_engine_before_is_not_the_new_ones(desk: Desk) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from plimsoll.api.v1alpha1 import PoolStatus, ScaleOwner
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.engines.failures import (
     ACCEPTED_SECONDS,
     OF_NODE,
@@ -285,6 +286,7 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
         restarts=0 if failed is None else failed.restarts,
         workload_error=workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,
+        engine=DEFAULT_ENGINE if recorded is None else recorded.engine or DEFAULT_ENGINE,
         kv_tokens_predicted=None if recorded is None else recorded.kv_tokens_predicted,
         predicted_at_generation=None if recorded is None else recorded.generation,
         served=recorded is not None and bool(recorded.served),
