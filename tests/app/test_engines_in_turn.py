@@ -100,6 +100,14 @@ def test_pools_of_two_engines_are_read_each_in_its_own_words(desk: Desk) -> None
     assert images == {*IMAGES.values()}
 
 
+def test_the_pods_of_an_object_whose_spec_cannot_be_read_are_read_as_before(desk: Desk) -> None:
+    course = Course(desk, NAMED_SGLANG)
+    course.edit(NAMED_SGLANG, contextLength="long")
+    assert course.status()["conditions"][0]["reason"] == "InvalidSpec"
+    assert read_as(course) == engines(course) == {f"chat-{H100}-tp1-7d9-0": "sglang"}
+    assert set(read_as(course, "usual").values()) == {"vllm"}
+
+
 def test_the_old_pods_teach_nothing_of_the_engine_that_takes_over_and_nothing_is_decided_by_both(desk: Desk) -> None:
     """The old pod reports a third of the cache: by it, the new engine would be far too small."""
     loop = {"rebalancing": {"mode": "Auto"}, "replicas": 2}

@@ -72,7 +72,7 @@ def wanted_signals(deployment: Deployment) -> WantedSamples:
     pods = tuple(pod.name for pod in ready)
     addresses = {pod.name: pod.address for pod in ready if pod.address}
     if spec is None:
-        return WantedSamples(pods, addresses=addresses)
+        return WantedSamples(pods, addresses=addresses, of_pods=_of_other_engines(deployment, engine_of().metrics))
     is_off = spec.rebalancing.mode is RebalancingMode.OFF
     running = engine_that_runs(spec.engine, deployment.placed.pools)
     metrics = engine_of(running or spec.engine.engine_name).metrics
