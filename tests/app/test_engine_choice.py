@@ -16,7 +16,7 @@ from plimsoll.engines.sglang.engine import SGLANG
 from plimsoll.engines.vllm.engine import VLLM
 from tests.support.bodies import inference_deployment_body
 from tests.support.desk import Desk
-from tests.support.engine_course import SPEC, Course
+from tests.support.engine_course import SPEC, Course, serves
 
 AUTO = {"name": "auto"}
 SGLANG_FIRST = {"name": "auto", "prefer": ["sglang"]}
@@ -96,6 +96,28 @@ def test_a_field_that_the_running_engine_lacks_gives_it_to_the_other_one(desk: D
     assert course.image() == OF_VLLM
     assert course.status()["engine"]["name"] == "vllm"
     assert course.image("usual") == OF_VLLM
+
+
+def test_an_edit_that_is_taken_back_before_the_other_engine_serves_leaves_what_serves_alone(desk: Desk) -> None:
+    course = Course(desk, SGLANG_FIRST)
+    names = [pod["metadata"]["name"] for pod in course.pods()]
+    course.comes_up = False
+    course.edit(SGLANG_FIRST | {"cpuOffload": "1Gi"})
+    course.replace_pods()
+    assert course.image() == OF_VLLM
+    course.edit(SGLANG_FIRST)
+    assert course.image() == OF_SGLANG
+    assert course.status()["pools"][0]["engine"] == "sglang"
+    assert [pod["metadata"]["name"] for pod in course.pods() if serves(pod)] == names
+    assert course.image("usual") == OF_VLLM
+
+
+def test_a_status_that_names_another_engine_than_the_pods_run_changes_nothing(desk: Desk) -> None:
+    course = Course(desk, SGLANG_FIRST)
+    course.rewrite_pools(engine=None)
+    course.passes(2)
+    assert course.image() == OF_SGLANG
+    assert course.status()["pools"][0]["engine"] == "sglang"
 
 
 def test_arguments_of_the_engine_that_runs_are_its_own_when_the_choice_is_opened(desk: Desk) -> None:

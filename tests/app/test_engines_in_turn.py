@@ -226,6 +226,10 @@ def test_whatever_happens_each_pool_is_of_one_engine_and_each_pod_is_read_as_it_
             for workload in course.workloads():
                 assert by_pool[workload["metadata"]["labels"]["plimsoll.dev/pool"]] == whole_of(workload)
             assert read_as(course) == {pod: started(course.commands[pod]) for pod in read_as(course)}
+            if step[:2] == ("edit", {"name": "auto"}) and len(set(served.values())) == 1:
+                assert {by_pool[pool["name"]] for pool in course.status()["pools"] if pool["state"] == "Active"} == {
+                    *served.values()
+                }, "what runs stays on its engine"
             if step[0] in ("edit", "wait"):
                 assert not served or engines(course), "nothing that serves ends before its successor"
             assert course.workloads("usual") == neighbour
