@@ -33,6 +33,7 @@ from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store, key_of
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.facts.cluster.other_devices import reduced_claim, reduced_slice
 from plimsoll.placement.demands.pools import PlannedPool
@@ -144,6 +145,7 @@ def _pods(
 ) -> Iterator[Body]:
     workload = workload_name(case.key.name, pool.name)
     existing = sum(1 for body in store.all(PODS) if body["metadata"]["name"].startswith(f"{workload}-"))
+    started = _started(store.get(DEPLOYMENTS, ObjectKey(case.key.namespace, workload)))
     key, value = pool.target.selector
     fitting = [body for body in store.all(NODES) if body["metadata"]["labels"].get(key) == value]
     for index in range(existing, pool.replicas):
@@ -152,10 +154,16 @@ def _pods(
         if node is None:
             return  # it waits, as it would for the scheduler
         free[node][pool.target.resource] -= pool.split.gpus
-        yield _pod(case, pool, f"{workload}-7d9-{index}", node, version)
+        yield _pod(case, pool, f"{workload}-7d9-{index}", node, version, started)
 
 
-def _pod(case: Desired, pool: PlannedPool, name: str, node: str, version: int) -> Body:
+def _started(workload: Mapping[str, Any] | None) -> Body:
+    """How the template of a Deployment starts its engine."""
+    containers = [] if workload is None else workload["spec"]["template"]["spec"]["containers"]
+    return {name: value for each in containers[:1] for name, value in each.items() if name in ("command", "args")}
+
+
+def _pod(case: Desired, pool: PlannedPool, name: str, node: str, version: int, started: Body) -> Body:
     workload = workload_name(case.key.name, pool.name)
     conditions = [
         {"type": "PodScheduled", "status": "True", "lastTransitionTime": BORN},
@@ -175,7 +183,9 @@ def _pod(case: Desired, pool: PlannedPool, name: str, node: str, version: int) -
         },
         "spec": {
             "nodeName": node,
-            "containers": [{"name": "engine", "resources": {"limits": {pool.target.resource: str(pool.split.gpus)}}}],
+            "containers": [
+                {"name": "engine", "resources": {"limits": {pool.target.resource: str(pool.split.gpus)}}, **started}
+            ],
         },
         "status": {"phase": "Running", "conditions": conditions},
     }

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from benchmarks.planning.pictures import carry_out
-from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.reading import deployments
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.sglang.engine import SGLANG
 from plimsoll.engines.vllm.engine import VLLM
-from tests.render.workloads import container
 from tests.support.bodies import inference_deployment_body
 from tests.support.desk import Desk
+from tests.support.engine_course import SPEC, Course, serves
 
-NOW = 1_700_000_000.0
-LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-SPEC: dict[str, Any] = {"model": {"name": LLAMA}, "contextLength": 4096, "concurrency": 6}
 AUTO = {"name": "auto"}
 SGLANG_FIRST = {"name": "auto", "prefer": ["sglang"]}
 
@@ -36,60 +29,6 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     await made.settle("usual")
     yield made
     await made.book.close()
-
-
-class Course:
-    """Passes over two objects. After each pass everything is carried out, and every pod serves."""
-
-    def __init__(self, desk: Desk, engine: Mapping[str, Any]) -> None:
-        self.desk, self.version, self.at = desk, 5, NOW
-        usual = inference_deployment_body("usual", uid="uid-usual", spec=SPEC)
-        self.desk.store.replace(INFERENCE_DEPLOYMENTS, [self._body(engine, 1), usual])
-        self.passes(2)
-
-    @staticmethod
-    def _body(engine: Mapping[str, Any], generation: int) -> dict[str, Any]:
-        body = inference_deployment_body("chat", uid="uid-chat", spec=SPEC | {"engine": engine})
-        return {**body, "metadata": {**body["metadata"], "generation": generation}}
-
-    def passes(self, number: int) -> None:
-        for _ in range(number):
-            self.at += 30.0
-            self.desired = self.desk.passes.make(self.desk.store.picture(), {}, self.at).desired
-            self.version += 1
-            carry_out(self.desk.store, self.desired, self.version)
-
-    def edit(self, engine: Mapping[str, Any]) -> None:
-        """The user writes another engine, and nothing else."""
-        now = self.desk.store.get(INFERENCE_DEPLOYMENTS, ObjectKey("ns", "chat"))
-        assert now is not None
-        generation = now["metadata"]["generation"] + 1
-        self.version += 1
-        body = self._body(engine, generation)
-        head = {**body["metadata"], "resourceVersion": str(self.version)}
-        written = {**body, "metadata": head, "status": now["status"]}
-        self.desk.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", written)
-        self.passes(2)
-
-    def rewrite_engine(self, **changed: str) -> None:
-        """The status says something else of the engine, as an earlier release left it."""
-        now = self.desk.store.get(INFERENCE_DEPLOYMENTS, ObjectKey("ns", "chat"))
-        assert now is not None
-        self.version += 1
-        head = {**now["metadata"], "resourceVersion": str(self.version)}
-        status = {**now["status"], "engine": {**now["status"]["engine"], **changed}}
-        self.desk.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", {**now, "metadata": head, "status": status})
-
-    def of(self, name: str) -> Desired:
-        return next(each for each in self.desired if each.body["metadata"]["name"] == name)
-
-    def status(self, name: str = "chat") -> dict[str, Any]:
-        return dict(self.of(name).new_status or {})
-
-    def image(self, name: str = "chat") -> str:
-        found = [each for each in self.desk.store.all(DEPLOYMENTS) if each["metadata"]["name"].startswith(f"{name}-")]
-        (workload,) = found
-        return str(container(dict(workload))["image"])
 
 
 OF_VLLM, OF_SGLANG = VLLM.image(Vendor.NVIDIA, "0.32.0"), SGLANG.image(Vendor.NVIDIA, "0.5.23")
@@ -157,6 +96,28 @@ def test_a_field_that_the_running_engine_lacks_gives_it_to_the_other_one(desk: D
     assert course.image() == OF_VLLM
     assert course.status()["engine"]["name"] == "vllm"
     assert course.image("usual") == OF_VLLM
+
+
+def test_an_edit_that_is_taken_back_before_the_other_engine_serves_leaves_what_serves_alone(desk: Desk) -> None:
+    course = Course(desk, SGLANG_FIRST)
+    names = [pod["metadata"]["name"] for pod in course.pods()]
+    course.comes_up = False
+    course.edit(SGLANG_FIRST | {"cpuOffload": "1Gi"})
+    course.replace_pods()
+    assert course.image() == OF_VLLM
+    course.edit(SGLANG_FIRST)
+    assert course.image() == OF_SGLANG
+    assert course.status()["pools"][0]["engine"] == "sglang"
+    assert [pod["metadata"]["name"] for pod in course.pods() if serves(pod)] == names
+    assert course.image("usual") == OF_VLLM
+
+
+def test_a_status_that_names_another_engine_than_the_pods_run_changes_nothing(desk: Desk) -> None:
+    course = Course(desk, SGLANG_FIRST)
+    course.rewrite_pools(engine=None)
+    course.passes(2)
+    assert course.image() == OF_SGLANG
+    assert course.status()["pools"][0]["engine"] == "sglang"
 
 
 def test_arguments_of_the_engine_that_runs_are_its_own_when_the_choice_is_opened(desk: Desk) -> None:

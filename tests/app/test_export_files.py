@@ -39,6 +39,7 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import read_fleet
+from plimsoll.facts.cluster.pod_reading import read_pod
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.render.inputs import inputs_digest
 from plimsoll.status.record.reading import read
@@ -252,6 +253,28 @@ def test_of_an_engine_s_log_only_its_known_words_stay_and_they_mean_the_same() -
         again = read_failure(kept.get("message", ""), kept["reason"])
         assert again.reason == read_failure(message, reason).reason
         assert status["restartCount"] == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "is_kept"), [(["sglang", "serve"], True), ([], True), (["secret", "serve"], False)]
+)
+def test_the_command_of_an_engine_s_pod_is_in_the_file_if_it_names_an_engine_alone(
+    command: list[str],
+    is_kept: bool,  # noqa: FBT001
+) -> None:
+    body = pod_body("one")
+    body["spec"]["containers"] = [{"name": "engine", "command": command, "args": ["secret"]}]
+    kept = pruning.pod(body)
+    assert kept is not None
+    held = reduced(PODS, kept)
+    assert "secret" not in json.dumps(held)
+    assert read_pod(held, read_failure).command == (tuple(command) if is_kept else None)
+    neighbour = plain_pod(body)
+    assert "command" not in json.dumps(reduced(PODS, neighbour)), "it is none of ours"
+
+
+def plain_pod(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "metadata": {**body["metadata"], "labels": {}}}
 
 
 def test_of_the_author_s_containers_only_what_they_take_stays_and_a_failing_one_has_no_name() -> None:

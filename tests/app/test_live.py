@@ -23,6 +23,7 @@ from plimsoll.app.live.wanted import CAPACITY_WINDOW_SECONDS, WantedSamples
 from plimsoll.app.settings import Settings
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.signals.forecast import Point
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.metrics import EngineSample, GpuActivity, PodSignals, SignalState
@@ -109,6 +110,57 @@ async def test_those_who_promise_a_percentile_are_read_apart_so_that_the_others_
         [("p", True)],
         [("r", False), ("s", False)],
     ]
+
+
+class OfTwoEngines(FakeReader):
+    """Keeps in the words of which engine each pod was asked about, and may have nothing of one engine."""
+
+    def __init__(self, *, has_past: bool, lacks: EngineMetrics | None = None) -> None:
+        super().__init__(has_past=has_past)
+        self.words: set[tuple[str, int]] = set()
+        self.lacks = lacks
+
+    def read_all(
+        self,
+        asked: Sequence[Asked],
+        metrics: EngineMetrics,
+        *,
+        now: float,  # noqa: ARG002 - the interface of every reader
+    ) -> list[Reading | None]:
+        self.groups.append(len(asked))
+        self.words |= {(pod, id(metrics)) for each in asked for pod in each.pods}
+        if metrics is self.lacks:
+            return [Reading(state=SignalState.UNAVAILABLE, error="no page")] * len(asked)
+        sample = (EngineSample(time.time(), kv_usage=0.5, waiting=0.0),)
+        return [Reading({pod: PodSignals(pod, sample) for pod in each.pods}) for each in asked]
+
+
+OLD, NEW = ENGINES["vllm"].metrics, ENGINES["sglang"].metrics
+SWITCHED = WantedSamples(("old", "new"), metrics=NEW, of_pods={"old": OLD})
+ONE_OF_EACH = {A: SWITCHED, B: WantedSamples(("q",), metrics=OLD), C: WantedSamples(("r",), metrics=NEW)}
+
+
+@pytest.mark.parametrize("has_past", [True, False])
+async def test_pods_of_two_engines_of_one_object_are_read_in_the_words_of_each(has_past: bool) -> None:  # noqa: FBT001
+    reader = OfTwoEngines(has_past=has_past)
+    signals = LiveSignals(reader, lambda: None, ONE_OF_EACH)
+    await rounds(signals, lambda: all(each in signals.readings for each in ONE_OF_EACH))
+    assert reader.words == {("old", id(OLD)), ("new", id(NEW)), ("q", id(OLD)), ("r", id(NEW))}
+    found = {key: sorted(signals.readings[key].pods) for key in ONE_OF_EACH}
+    assert found == {A: ["new", "old"], B: ["q"], C: ["r"]}
+
+
+@pytest.mark.parametrize(("has_past", "is_known"), [(True, False), (False, True)], ids=["Prometheus", "pages"])
+async def test_pages_that_do_not_answer_hide_none_of_another_engine_and_a_server_that_does_not_hides_all(
+    has_past: bool,  # noqa: FBT001
+    is_known: bool,  # noqa: FBT001
+) -> None:
+    reader = OfTwoEngines(has_past=has_past, lacks=NEW)
+    signals = LiveSignals(reader, lambda: None, ONE_OF_EACH)
+    await rounds(signals, lambda: all(each in signals.readings for each in ONE_OF_EACH))
+    assert ("old" in signals.readings[A].pods) is is_known
+    assert [*signals.readings[B].pods] == ["q"]
+    assert signals.readings[C].error == "no page"
 
 
 class WithGpus(FakeReader):

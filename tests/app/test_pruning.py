@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,10 +115,31 @@ def test_of_our_pods_everything_that_is_read_of_them_is_kept() -> None:
     assert kept["metadata"]["creationTimestamp"] == body["metadata"]["creationTimestamp"]
 
 
+@pytest.mark.parametrize(
+    ("engine", "command"),
+    [
+        ({"args": ["a/b"]}, ()),
+        ({"command": ["sglang", "serve"], "args": ["--tp", "2"]}, ("sglang", "serve")),
+        ({}, None),
+    ],
+)
+def test_how_the_engine_was_started_is_kept_and_nothing_of_other_containers(
+    engine: Body, command: tuple[str, ...] | None
+) -> None:
+    body = pod_body("ours")
+    sidecar = {"name": "logs", "command": ["sglang", "serve"], "args": ["x"]}
+    body["spec"]["containers"] = [sidecar, {"name": "engine", **engine}]
+    kept = pruning.pod(body)
+    assert kept is not None
+    assert read_pod(kept, read_failure).command == read_pod(body, read_failure).command == command
+    assert pruning.pod(kept) == kept
+
+
 def test_a_pod_is_small_however_many_containers_labels_and_owners_it_has() -> None:
     body = pod_body("large")
     many = range(5000)
     body["spec"]["containers"] = [{"name": f"c{each}", "resources": {"limits": {GPU: "1"}}} for each in many]
+    body["spec"]["containers"][0] |= {"name": "engine", "command": ["x" * 9000] * 9000, "args": ["y"]}
     body["metadata"]["labels"] |= {f"l{each}": "x" for each in many}
     body["metadata"]["ownerReferences"] *= 5000
     ended = {"lastState": {"terminated": {"exitCode": 1}}}

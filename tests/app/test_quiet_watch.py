@@ -28,9 +28,10 @@ EMPTY = GatewayQueue(SignalState.FRESH, (TimeSeries(TIMES, [0.0] * len(TIMES)),)
 
 @dataclass
 class Server:
-    """Keeps the samples of one pod that serves nobody, by a clock that may be ahead."""
+    """Keeps the samples of one pod that serves nobody, by a clock that may be ahead, and those of other engines."""
 
     ahead: float = 0.0
+    others: Mapping[str, PodSignals] | None = field(default_factory=dict)
     is_silent: bool = False
     queue: GatewayQueue = EMPTY
     asked: list[tuple[str, float, float]] = field(default_factory=list)
@@ -38,7 +39,9 @@ class Server:
     def scrapes_before(
         self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
     ) -> Mapping[str, PodSignals] | None:
-        assert (deployment in ("llama", "other"), metrics) == (True, METRICS)
+        assert deployment in ("llama", "other")
+        if metrics is not METRICS:
+            return self.others
         self.asked.append((namespace, until, seconds))
         samples = track(Serves(rate=0.0, running=0, kv_usage=0.0), TIMES).samples
         seen = tuple(replace(each, at=each.at + self.ahead) for each in samples)
@@ -84,6 +87,19 @@ def test_who_cannot_go_to_zero_is_not_asked_about(asked: WantedSamples) -> None:
     assert watch.before(server, KEY, asked, NOW, 0.0) is None
     assert server.asked == []
     assert watch.before(server, KEY, ASKED, NOW, 0.0) is not None, "later it is"
+
+
+def test_a_request_to_an_engine_that_the_object_had_before_begins_the_time_again() -> None:
+    """One of vLLM serves nobody for the whole time, and one of SGLang served somebody until 900 s ago."""
+    ends = NOW - 900
+    busy = track(Serves(rate=1.0, running=1, kv_usage=0.1), tuple(at for at in TIMES if at <= ends))
+    alone, beside = Server(), Server(others={"b": PodSignals("b", tuple(busy.samples))})
+    first = QuietWatch().before(alone, KEY, ASKED, NOW, 0.0)
+    then = QuietWatch().before(beside, KEY, ASKED, NOW, 0.0)
+    assert first == Quiet(TIMES[0], TIMES[-1])
+    assert then is not None
+    assert then.since(None) >= ends - 15
+    assert QuietWatch().before(Server(others=None), KEY, ASKED, NOW, 0.0) is None, "one question has no answer"
 
 
 def test_a_source_without_a_past_shows_nothing() -> None:

@@ -67,7 +67,7 @@ def look(
 ) -> Season | None:
     """Ask if a question is due, and return the season that is known then."""
     if wanted is not None and watch.is_due(key, wanted, now):
-        watch.keep(key, watch.asked(server, key, wanted, METRICS, now, skew), now)
+        watch.keep(key, watch.asked(server, key, wanted, (METRICS,), now, skew), now)
     return watch.outlook(key, wanted).season
 
 

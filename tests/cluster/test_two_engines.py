@@ -6,6 +6,7 @@ those of their engines. The tests build on one another in the order of this file
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.engines.registry import ENGINES
 from testbed.api_client import ApiError
 from testbed.engine_queue import Stream
+from testbed.kwok_config import LOAD_TIME_ANNOTATION
 from tests.support.live_loop import CAPACITY, L4_POOL, TIMING, Bench, bench_of, engine_spec, stays
 
 pytestmark = [pytest.mark.cluster, pytest.mark.story]
@@ -85,6 +87,40 @@ def test_what_runs_stays_on_its_engine_when_the_list_changes(bench: Bench) -> No
     bench.view.wait(lambda: status_of(bench, "open")["observedGeneration"] == generation, "a plan for the new list")
     stays(lambda: [pod["metadata"]["name"] for pod in bench.view.pods("open")] == names, 3.0, "open moved")
     assert status_of(bench, "open")["engine"]["name"] == "sglang"
+
+
+def test_while_an_engine_takes_over_the_replica_of_the_one_before_is_read_on(bench: Bench) -> None:
+    """The new replica loads for 20 s. Until it serves, all that is known of the load comes from the old one."""
+    [before], neighbours = bench.view.pods("first"), [pod["metadata"]["name"] for pod in bench.view.pods("second")]
+    loads_long = {"annotations": {LOAD_TIME_ANNOTATION: "20s"}}
+    bench.view.patch("first", {"engine": SGLANG, "podTemplate": loads_long})
+    bench.wait_reason("first", "MoveUnderWay")
+    assert bench.view.pools("first")[0]["engine"] == "sglang"
+    bench.view.wait(lambda: len(bench.view.pods("first")) == 2, "the new replica")
+    bench.view.wait(lambda: live(bench, "kv_cache_tokens", "first") == CAPACITY, "the cache of the old replica")
+    assert before["metadata"]["name"] in [pod["metadata"]["name"] for pod in bench.view.pods("first")]
+    assert not bench.view.pools("first")[0].get("kvTokensReported"), "the new engine has reported nothing"
+    bench.wait_settled("first", {L4_POOL: 1})
+    [after] = bench.view.pods("first")
+    assert after["spec"]["containers"][0]["image"] == ENGINES["sglang"].image(Vendor.NVIDIA, "0.5.23")
+    bench.view.wait(
+        lambda: bench.view.pools("first")[0].get("kvTokensReported") == CAPACITY, "the cache of the new one"
+    )
+    bench.view.wait(lambda: bench.rebalancing("first")["learned"].get("engine") == "sglang", "what is learned of it")
+    bench.view.patch(
+        "first", {"engine": {"name": "vllm"}, "podTemplate": {"annotations": {LOAD_TIME_ANNOTATION: None}}}
+    )
+    bench.view.wait(lambda: bench.view.pools("first")[0].get("engine") is None, "a plan for the engine before")
+    bench.wait_settled("first", {L4_POOL: 1})
+    assert [pod["metadata"]["name"] for pod in bench.view.pods("second")] == neighbours
+
+
+def live(bench: Bench, figure: str, name: str) -> float | None:
+    """A live figure of a deployment, as the operator's metrics show it; None: they do not."""
+    found = re.search(
+        rf'^plimsoll_live_{figure}{{[^}}]*name="{name}"[^}}]*}} (\S+)$', bench.operator.metrics(), re.MULTILINE
+    )
+    return None if found is None else float(found[1])
 
 
 def test_each_grows_with_its_load_and_the_other_stays_as_it_is(bench: Bench) -> None:

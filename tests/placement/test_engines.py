@@ -304,3 +304,38 @@ def test_if_memory_ran_out_the_other_engine_takes_over_and_keeps_the_place() -> 
     (decision,) = plan([Tenant(tried, 1, (crashed,))], where)
     assert decision.request.engine.name == "vllm"
     assert [(each.place, each.engine, each.replicas) for each in decision.pools] == [(crashed.place, "vllm", 1)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    asked=st.sampled_from([*RELEASES]),
+    before=st.sampled_from([*RELEASES]),
+    replicas=st.integers(1, 3),
+    is_known=st.booleans(),
+)
+def test_a_move_is_taken_back_only_to_a_pool_that_need_not_change_its_engine(
+    *, asked: str, before: str, replicas: int, is_known: bool
+) -> None:
+    """The neighbour's move is as late, and its engine is the same in both pools."""
+
+    def moving(wanted: Request, engine: str) -> Tenant:
+        wanted = replace(wanted, replicas=replicas)
+        spec = "s" if is_known else ""
+        old = pool(L40S, replicas=replicas, engine=engine, state=PoolState.RETIRING, served=True, spec=spec)
+        new = pool(A100, replicas=replicas, engine=wanted.engine.name, ready=0, generation=2)
+        return Tenant(wanted, 2, (new, old), spec="s", overdue=True)
+
+    mine, neighbour = small(), named(small(), "neighbour")
+    where = fleet(node("a", L40S, 8), node("b", A100, 8))
+    first, second = plan([moving(on(asked, mine), before), moving(on("vllm", neighbour), "vllm")], where)
+    states = {each.gpu_type: (each.state, each.engine, each.replicas) for each in first.pools}
+    if asked == before:
+        assert states[L40S] == (PoolState.ACTIVE, asked, replicas)
+        assert [each.place for each in first.rolled_back] == [pool(A100).place]
+    else:
+        assert states[L40S] == (PoolState.RETIRING, before, replicas)
+        assert states[A100] == (PoolState.ACTIVE, asked, replicas)
+        assert not first.rolled_back
+        assert all(each.choice is None for each in first.pools if not each.is_active), "what serves is not rendered"
+    assert {each.gpu_type: each.state for each in second.pools}[L40S] is PoolState.ACTIVE
+    assert [each.place for each in second.rolled_back] == [pool(A100).place]

@@ -272,6 +272,16 @@ def test_the_slowness_of_a_pool_that_was_left_is_remembered() -> None:
     assert there.about("slow") == LoopMemory("slow", slowness=1.8, others=(("fast", 1.1),))
 
 
+def test_of_another_engine_nothing_is_known_of_any_pool_and_the_neighbour_keeps_its_own() -> None:
+    known = LoopMemory("here", slowness=1.8, startup_seconds=90.0, output_tokens=300.0, others=(("there", 1.4),))
+    changed = known.about("here", "sglang")
+    assert changed == LoopMemory("here", output_tokens=300.0, engine="sglang")
+    assert changed.about("there", "sglang").slowness_at("here") == 1.0
+    assert LoopMemory.of(changed.learned).about("here", "sglang") == changed
+    assert known.about("", "sglang") == known.about("") != known, "the pool alone is gone"
+    assert known.about("here", "vllm") is known
+
+
 def test_only_the_last_pools_are_remembered() -> None:
     memory = LoopMemory()
     for number in range(20):

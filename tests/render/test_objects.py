@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.api.bounds import usual_release
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.node_rules import DRIVER_LABEL, older_drivers
 from plimsoll.domain.cluster.spot import SPOT_LABELS, spot_type
@@ -16,12 +17,15 @@ from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides
 from plimsoll.domain.requests.workload import PodOptions, SecretKey
 from plimsoll.domain.units import GIB
+from plimsoll.engines.base import Engine
+from plimsoll.engines.registry import ENGINES
 from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
 from plimsoll.render.names import HASH_ANNOTATION, POOL_ANNOTATION
 from plimsoll.render.objects import deployment, digest, disruption_budget, service
 from plimsoll.render.pods import start_budget_seconds
 from tests.render.workloads import chosen_pool, container, options, rendered
 from tests.support.planning import ENGINE, H100, LLAMA_70B_FP8, MI300X, fleet, node, request
+from tests.support.toy_engine import ABACUS
 
 OWNED_BY_THE_DEPLOYMENT = {
     "apiVersion": "plimsoll.dev/v1alpha1",
@@ -447,6 +451,13 @@ def test_an_engine_that_is_not_the_usual_one_is_on_record_too() -> None:
     pool, choice = chosen_pool()
     body = deployment(options(), replace(pool, engine="sglang"), choice)
     assert json.loads(body["metadata"]["annotations"][POOL_ANNOTATION])["engine"] == "sglang"
+
+
+@pytest.mark.parametrize("engine", [*ENGINES.values(), ABACUS], ids=lambda engine: engine.name)
+def test_each_engine_is_started_by_the_command_by_which_its_pods_are_known(engine: Engine) -> None:
+    _, choice = chosen_pool()
+    release = str(usual_release(engine)) if engine.name in ENGINES else "2.1"
+    assert engine.launch(options(engine_version=release), choice).command == engine.command
 
 
 class TestDigest:

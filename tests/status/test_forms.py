@@ -113,6 +113,7 @@ earlier: Drawn = {
 ratios = st.integers(25, 1000).map(lambda percent: percent / 100)
 learned: Drawn = {
     "pool": texts,
+    "engine": texts,
     "slowness": slowness,
     "startup_seconds": figures,
     "most_work": figures,

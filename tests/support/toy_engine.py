@@ -28,6 +28,7 @@ from plimsoll.memory.stages import stage_caches
 from plimsoll.memory.weights import weights_bytes
 
 _TYPE_BYTES = 2
+COMMAND = ("abacus", "serve")
 _NO_KV_CACHE = "abacus: the beads do not fit"
 
 METRICS = EngineMetrics(
@@ -112,7 +113,7 @@ def launch(options: WorkloadOptions, choice: Option) -> Launch:
         "--listen": ENGINE_PORT,
     }
     return Launch(
-        command=("abacus", "serve"),
+        command=COMMAND,
         arguments=(*(str(part) for pair in arguments.items() for part in pair), *options.extra_args),
         environment={"ABACUS_HOME": "/cache/abacus"},
         user_id=1234,
@@ -197,6 +198,7 @@ ABACUS = Engine(
     cache_bytes=cache_bytes,
     image=image,
     launch=launch,
+    command=COMMAND,
     find_failure=find_failure,
     start_logs=StartLogReader(last_start, read_log),
     start_commands=StartCommandReader(

@@ -108,12 +108,12 @@ def _predicted(report: Report) -> Values:
 
 
 def _reported(report: Report) -> Values:
-    return _by_pool(report, lambda pool: report.view(pool.name).kv_tokens_reported)
+    return _by_pool(report, report.reported_tokens)
 
 
 def _error(report: Report) -> Values:
     def error(pool: PlannedPool) -> float | None:
-        predicted, reported = report.predicted_tokens(pool), report.view(pool.name).kv_tokens_reported
+        predicted, reported = report.predicted_tokens(pool), report.reported_tokens(pool)
         if predicted is None or reported is None:
             return None
         permille = CapacityReading(predicted, reported).error_permille

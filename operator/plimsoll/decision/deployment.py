@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentSpec, RebalancingMode, ScaleOwner
 from plimsoll.decision.spec_digests import SpecDigests
-from plimsoll.decision.surroundings import Surroundings
+from plimsoll.decision.surroundings import Surroundings, engine_of_pod
 from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
@@ -108,6 +108,21 @@ class PlacedPools:
     def active(self) -> tuple[Pool, ...]:
         """The pools that are not on their way out."""
         return tuple(active(self.pools))
+
+    @property
+    def engines(self) -> dict[str, str]:
+        """The engine of each ready pod of these pools by the pod's name: the one it was started with, if that is known.
+
+        While a pool gets another engine, pods of both are in it.
+        """
+        pods = ((pool, pod) for pool in self.pools for pod in self.around.pods.get(pool.name, ()) if pod.ready)
+        return {pod.name: engine_of_pod(pod, pool) for pool, pod in pods}
+
+    @property
+    def of_other_engines(self) -> frozenset[str]:
+        """The ready pods that still run the engine that their pool had before."""
+        pods = ((pool, pod) for pool in self.pools for pod in self.around.pods.get(pool.name, ()))
+        return frozenset(pod.name for pool, pod in pods if pod.ready and engine_of_pod(pod, pool) != pool.engine)
 
 
 @dataclass(frozen=True, slots=True)

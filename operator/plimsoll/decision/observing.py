@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from plimsoll.decision.deployment import Deployment
+from plimsoll.decision.deployment import Deployment, PlacedPools
 from plimsoll.decision.kept import ChangedRequests
 from plimsoll.decision.lessons import (
     CommonLessons,
@@ -22,14 +22,13 @@ from plimsoll.decision.lessons import (
     speed_factor,
 )
 from plimsoll.decision.outcome import Observed, Ready
-from plimsoll.decision.surroundings import Surroundings, is_updating
+from plimsoll.decision.surroundings import Surroundings, is_updating, memory_failure
 from plimsoll.decision.turns import Standing
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.observations import MeasuredSpeed, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
-from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import ObservedCapacity, Request
 from plimsoll.engines.registry import engine_of
@@ -48,7 +47,7 @@ def observe(deployment: Deployment, reading: Reading | None, fleet: Fleet, memo:
     record, around, identity = deployment.record, deployment.placed.around, deployment.identity
     request, pools, spec = deployment.asked.request, deployment.placed.pools, deployment.identity.digests.engine
     seen = remembered(record.observations, spec)
-    reading = about_cache(reading, request)
+    reading = _of_own_engines(about_cache(reading, request), deployment.placed)
     now = reported_now(around, reading)
     reported = reported_tokens(record, identity.generation, now)
     silent = silent_pools(around, reading, record, reported)
@@ -76,7 +75,7 @@ def measured_speeds(deployment: Deployment) -> tuple[MeasuredSpeed, ...]:
         return ()
     known = dict(learned.others) | {learned.pool: learned.slowness}
     found = []
-    for pool in deployment.placed.pools:
+    for pool in (each for each in deployment.placed.pools if each.engine == learned.engine):
         factor, own = speed_factor(known.get(pool.name, 1.0)), request.on(pool.engine)
         if factor != 1 and own is not None:
             own = own.with_cache_as(narrow=pool.has_narrow_cache, host_bytes=None)
@@ -155,6 +154,14 @@ def about_cache(reading: Reading | None, request: Request | None) -> Reading | N
     Its engine may report blocks all the same. They are no memory, so nothing is learned from them.
     """
     return None if request is not None and not request.model.keeps_cache else reading
+
+
+def _of_own_engines(reading: Reading | None, placed: PlacedPools) -> Reading | None:
+    """Return a reading of the pods that run their pool's engine: another one says nothing of the pool's cache."""
+    others = placed.of_other_engines
+    if reading is None or not others:
+        return reading
+    return replace(reading, pods={pod: signals for pod, signals in reading.pods.items() if pod not in others})
 
 
 def reported_now(around: Surroundings, reading: Reading | None) -> dict[str, int]:
@@ -302,7 +309,7 @@ def _of_pool(
     request: Request, pool: Pool, around: Surroundings, tokens: int | None, fleet: Fleet, memo: Memo | None
 ) -> Observation | None:
     gpu = fleet.named(pool.gpu_type)
-    failure = _memory_failure(around, pool) if pool.too_large else None
+    failure = memory_failure(pool, around.pods.get(pool.name, ())) if pool.too_large else None
     serves = tokens is not None and pool.ready > 0
     if gpu is None or not (serves or failure is not None) or request.on(pool.engine) is None:
         return None  # an engine that refuses the spec says nothing about the request's own one
@@ -329,8 +336,3 @@ def _predicted(
     by_law = as_it_runs(request, pool)
     by_law = replace(by_law, corrections=()) if by_law.corrections else by_law
     return by_law, *sized(by_law, gpu, pool.split, memo)
-
-
-def _memory_failure(around: Surroundings, pool: Pool) -> EngineFailure | None:
-    failures = [pod.failure for pod in around.pods.get(pool.name, ()) if pod.failure is not None]
-    return next((failure for failure in failures if failure.is_about_memory), None)

@@ -35,17 +35,20 @@ def tenant_of(ready: Ready) -> Tenant:
         left=placed.left,
         spec=deployment.identity.digests.engine,
         priority=deployment.asked.priority,
-        answers=_answers(deployment.record.learned),
+        answers=_answers(deployment.record.learned, ready.request.engine.name),
         overdue=placed.is_late,
         failed=still_refused(ready.request, placed.failed),
     )
 
 
-def _answers(learned: Learned | None) -> SeenAnswers | None:
-    """The answers as the live loop knows them and the status keeps them: small differences change nothing."""
+def _answers(learned: Learned | None, engine: str) -> SeenAnswers | None:
+    """The answers as the live loop knows them and the status keeps them: small differences change nothing.
+
+    The slowness of another engine says nothing of ``engine``.
+    """
     if learned is None or learned.output_tokens is None:
         return None
-    return SeenAnswers(learned.output_tokens, learned.pool, learned.slowness)
+    return SeenAnswers(learned.output_tokens, learned.pool, learned.slowness if learned.engine == engine else 1.0)
 
 
 def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Memo) -> MemoryEstimate | None:
@@ -77,7 +80,7 @@ def running_of(
     first = next(iter(wanted), None)
     gpu = None if first is None else fleet.named(first.gpu_type)
     taken_back = decision is not None and bool(decision.rolled_back)
-    moving = taken_back or len(wanted) < len(placed.pools)
+    moving = taken_back or len(wanted) < len(placed.pools) or bool(placed.of_other_engines)
     if first is None or gpu is None:
         return Running(figures, moving=moving)
     runs = as_it_runs(request, first)
@@ -91,6 +94,7 @@ def running_of(
         most_sequences=None if is_refused else first.split.data_parallel * engine.most_sequences(runs, gpu),
         steps=tuple if is_refused else partial(other_steps, request, runs, gpu, first.split, tokens, memo),
         pool=first.name,
+        engine=first.engine,
         shape=first.split.shape,
         moving=moving,
         retuning=any(pool.earlier is not None and not pool.overdue for pool in wanted),

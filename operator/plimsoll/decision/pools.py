@@ -12,6 +12,7 @@ them one after another, and the earlier ones serve on. A change of the spec is n
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -44,6 +45,18 @@ def engine_that_runs(spec: EngineSpec, pools: Iterable[Pool]) -> str | None:
     """
     running = running_engine(pools) if spec.is_open else None
     return running if running in spec.engines else None
+
+
+def engines_that_run(spec: EngineSpec, placed: PlacedPools) -> tuple[str, ...]:
+    """Return the engines with which an open choice may stay, the first one first; none if it is open, or not asked for.
+
+    They are that of the pods that serve, if none of them has the pools' engine yet, and then that of the pools.
+    """
+    decided, serving = engine_that_runs(spec, placed.pools), Counter(placed.engines.values())
+    if decided is None or decided in serving:
+        return () if decided is None else (decided,)
+    known = sorted((name for name in serving if name in spec.engines), key=lambda name: (-serving[name], name))
+    return (*known[:1], decided)
 
 
 def delay_of(pool: Pool, around: Surroundings, refusal: RefusedWrite | None, now: float) -> Delay:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from plimsoll.api.v1alpha1 import PoolStatus, ScaleOwner
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.engines.failures import (
     ACCEPTED_SECONDS,
     OF_NODE,
+    EngineFailure,
     PodRejection,
     is_rejecting,
     last_of,
@@ -18,6 +20,7 @@ from plimsoll.domain.engines.failures import (
 )
 from plimsoll.domain.requests.routing import RouterView
 from plimsoll.domain.units import from_rfc3339
+from plimsoll.engines.registry import started_by
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import Obstacle, chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.demands.pools import Pool, PoolState
@@ -174,7 +177,7 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
         bad_nodes=_bad_nodes(rejections if rejected else (), failing),
         stuck=0 if leaving else shape.replicas_with(len(unscheduled) - len(stranded)),
         exists=pool.name in around.workloads,
-        too_large=_is_too_large(pods) and not pool.served,
+        too_large=_is_too_large(pool, pods) and not pool.served,
         uncreated=max(0, pool.replicas - shape.replicas_of(len(pods))),
         refused=refused_since is not None,
         promise_over=refused_since is not None and now - refused_since > PROMISE_SECONDS,
@@ -232,10 +235,23 @@ def _refused_since(workload: Body | None) -> float | None:
     return None if condition is None else from_rfc3339(str(condition.get("lastTransitionTime")))
 
 
-def _is_too_large(pods: Sequence[PodFacts]) -> bool:
-    if any(pod.ready for pod in pods):
-        return False
-    return any(pod.failure is not None and pod.failure.is_about_memory for pod in pods)
+def engine_of_pod(pod: PodFacts, pool: Pool) -> str:
+    """Return the name of the engine that a pod runs: the one that it was started with, else that of its pool.
+
+    They differ while the pool's Deployment has not replaced the pod yet.
+    """
+    engine = started_by(pod.command)
+    return pool.engine if engine is None else engine.name
+
+
+def memory_failure(pool: Pool, pods: Iterable[PodFacts]) -> EngineFailure | None:
+    """Return how memory ran out in a pod with the pool's engine; None if it did in none."""
+    failures = (pod.failure for pod in pods if engine_of_pod(pod, pool) == pool.engine)
+    return next((failure for failure in failures if failure is not None and failure.is_about_memory), None)
+
+
+def _is_too_large(pool: Pool, pods: Sequence[PodFacts]) -> bool:
+    return not any(pod.ready for pod in pods) and memory_failure(pool, pods) is not None
 
 
 def pool_views(
@@ -270,6 +286,7 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
         restarts=0 if failed is None else failed.restarts,
         workload_error=workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,
+        engine=DEFAULT_ENGINE if recorded is None else recorded.engine or DEFAULT_ENGINE,
         kv_tokens_predicted=None if recorded is None else recorded.kv_tokens_predicted,
         predicted_at_generation=None if recorded is None else recorded.generation,
         served=recorded is not None and bool(recorded.served),

@@ -19,7 +19,7 @@ from plimsoll.decision.reuse_hint import ReuseHint, reuse_hint
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, ReplicaShape, Split
 from plimsoll.domain.decisions.proposals import Proposal
-from plimsoll.domain.engines.engine_choice import StepLimits
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, StepLimits
 from plimsoll.domain.requests.routing import ANSWER_SECONDS, RouterView
 from plimsoll.domain.units import agreed, counted, to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
@@ -171,13 +171,15 @@ class Running(Engines):
 
     Attributes:
         figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing is moved.
-        pool: the pool that these are about.
+        pool: the pool that these are about, and ``engine`` the name of its engine.
+        engine: see ``pool``.
         shape: the pods of each of its replicas.
         mounts_alone: more than one replica cannot mount its volumes.
     """
 
     figures: MemoryEstimate | None = None
     pool: str = ""
+    engine: str = DEFAULT_ENGINE
     shape: ReplicaShape = Split(1).shape
     mounts_alone: bool = False
 
@@ -324,7 +326,7 @@ def take_turn(
     """
     floor = 0 if spec.total_concurrency is None else standing.base_replicas
     ceiling = 1 if running.mounts_alone else UNBOUNDED_REPLICAS
-    memory = standing.memory.about(running.pool)
+    memory = standing.memory.about(running.pool, running.engine)
     memory = memory.with_way(cut_off=is_cut_off(spec, around.router), now=now)
     policy = policy_of(spec, floor, ceiling, contested=contested)
     if _stays_awake(standing, memory, now):

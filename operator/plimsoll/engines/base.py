@@ -212,6 +212,7 @@ class Engine:
         host_cache: what the KV cache in host memory holds; None without one.
         default_utilization: the share of the GPU that a release uses where nobody names one. The default is 0.9.
         knows_flags: whether :attr:`misused_argument` knows every flag of a release.
+        command: the command of every container that runs it; empty, the default, for the image's own entry point.
     """
 
     name: str
@@ -259,3 +260,4 @@ class Engine:
     host_cache: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate], HostCache | None] = lambda *_: None
     default_utilization: Callable[[EngineVersion], float] = lambda _: 0.9
     knows_flags: bool = False
+    command: tuple[str, ...] = ()

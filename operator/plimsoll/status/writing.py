@@ -190,8 +190,8 @@ def _pool(report: Report, planned: PlannedPool) -> Fields:
         pool,
         ready_replicas=view.ready,
         kv_tokens_predicted=report.predicted_tokens(planned),
-        kv_tokens_reported=view.kv_tokens_reported,
-        kv_tokens_note=HIDDEN_CACHE if view.hides_cache else None,
+        kv_tokens_reported=report.reported_tokens(planned),
+        kv_tokens_note=HIDDEN_CACHE if view.hides_cache and view.engine == planned.engine else None,
     )
 
 

@@ -562,6 +562,7 @@ class LearnedStatus(StatusModel):
     """Figures that the live loop learned of the replicas of one pool. Small differences are not written."""
 
     pool: str = Field(description="Pool whose replicas were measured.")
+    engine: str | None = optional(f"Engine that was measured there and elsewhere; empty for {DEFAULT_ENGINE}.")
     token_time_percent: int = Field(description="Measured time per token, in percent of the performance model's.")
     startup_seconds: int | None = optional("Longest start-up of a replica that was seen.")
     most_work: int | None = optional("Prompt tokens and 4 x generated tokens a second of a replica at its limit.")

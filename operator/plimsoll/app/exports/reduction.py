@@ -28,6 +28,7 @@ from plimsoll.app.review.overlay import is_scaled
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.requests.workload import ENGINE_CONTAINER
 from plimsoll.engines.failures import read_failure
+from plimsoll.engines.registry import started_by
 from plimsoll.facts.cluster.fleet_reading import HEALTH_CONDITIONS
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.host_reading import REQUESTS
@@ -96,7 +97,7 @@ def _pod(body: Body) -> dict[str, Any]:
         "metadata": _own_head(body) if ours else _only(body["metadata"], _IDENTITY),
         "spec": {
             **_only(spec, ("nodeName", "priority")),
-            "containers": [_container(each) for each in spec.get("containers") or ()],
+            "containers": [_container(each) | _command(each, ours=ours) for each in spec.get("containers") or ()],
             "initContainers": [_container(each) for each in spec.get("initContainers") or ()],
             **{name: _amounts(spec[name]) for name in ("resources",) if spec.get(name)},
             **{name: _resources(spec[name]) for name in ("overhead",) if spec.get(name)},
@@ -108,6 +109,12 @@ def _pod(body: Body) -> dict[str, Any]:
 
 def _container(container: Body) -> dict[str, Any]:
     return _only(container, ("restartPolicy",)) | {"resources": _amounts(container.get("resources"))}
+
+
+def _command(container: Body, *, ours: bool) -> dict[str, Any]:
+    """The command of an engine's container, by which its engine is known; nothing of any other command."""
+    command = container.get("command") if ours else None
+    return {} if started_by(command) is None else {"command": command}
 
 
 def _amounts(resources: Body | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 from plimsoll.app.live.wanted import WantedSamples
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet
 from plimsoll.rebalance.signals.look_back import quiet_before
@@ -73,7 +74,13 @@ class QuietWatch:
 def _asked(
     reader: QuietReader, key: ObjectKey, what: WantedSamples, seconds: int, now: float, skew: float
 ) -> Quiet | None:
-    found = reader.scrapes_before(key.namespace, key.name, what.metrics, until=now + skew, seconds=seconds)
+    """Ask about the pods of every engine: the object may have had another one a short while ago."""
+    found = dict[str, PodSignals]()
+    for engine in ENGINES.values():
+        some = reader.scrapes_before(key.namespace, key.name, engine.metrics, until=now + skew, seconds=seconds)
+        if some is None:
+            return None
+        found |= some
     if not found:
         return None
     queue = None

@@ -6,7 +6,8 @@ after the other is added, and from then on only what is new is read. What was re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from plimsoll.adapters.prometheus.readings import PastReader
@@ -111,25 +112,35 @@ class SeasonWatch:
         return _is_worth_it(wanted) and self.known.get(key, _NOTHING).is_due(now)
 
     def asked(
-        self, reader: PastReader, key: ObjectKey, wanted: DaysWanted, metrics: EngineMetrics, now: float, skew: float
+        self,
+        reader: PastReader,
+        key: ObjectKey,
+        wanted: DaysWanted,
+        metrics: Sequence[EngineMetrics],
+        now: float,
+        skew: float,
     ) -> _Known:
-        """Ask one question about an object. Return what is known then. Blocks as long as the source does.
+        """Ask one question about an object for each engine. Return what is known then. Blocks as the source does.
 
         Args:
             reader: the source of signals.
             key: the object.
             wanted: what the days are wanted for.
-            metrics: the names that its engine uses.
+            metrics: the names that each of its engines uses. Requests of all of them are added up.
             now: POSIX seconds.
             skew: how far the source's clock is ahead, in seconds.
         """
         known = self.known.get(key, _NOTHING)
         begin, end = known.question(now)
         seconds = max(STEP_SECONDS, end - begin)
-        answer = reader.arrivals_before(key.namespace, key.name, metrics, until=end + skew, seconds=seconds)
-        if answer.error:
-            return _without_answer(known, answer.error, now)
-        shifted = [Point(each.at - skew, each.per_second) for each in answer.points]
+        rates = defaultdict[float, float](float)
+        for each in metrics:
+            answer = reader.arrivals_before(key.namespace, key.name, each, until=end + skew, seconds=seconds)
+            if answer.error:
+                return _without_answer(known, answer.error, now)
+            for point in answer.points:
+                rates[point.at] += point.per_second
+        shifted = [Point(at - skew, rate) for at, rate in rates.items()]
         return _judged(known.after(shifted, begin, end, now), wanted, now)
 
     def keep(self, key: ObjectKey, known: _Known | None, now: float) -> None:

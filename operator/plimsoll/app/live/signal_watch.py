@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import NamedTuple, TypeVar
 
 from plimsoll.adapters.garbage import collecting_later
@@ -104,10 +105,10 @@ class _Question(NamedTuple):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """The part that is the same for all read together: the engine's names, and about how far back is read."""
+        """The part that is the same for all read together: the engines' names, and about how far back is read."""
         alone = self.key if self.pace.is_apart else None
         is_long = max((each.window_seconds for each in self.asked), default=0) > LATE_SECONDS
-        return id(self.what.metrics), is_long, self.what.buckets, alone
+        return frozenset(map(id, self.what.every_metrics)), is_long, self.what.buckets, alone
 
     @property
     def pods(self) -> int:
@@ -256,7 +257,7 @@ class LiveSignals:
         if not self.seasons.is_due(key, what.days, now):
             return
         skew = reading.clock_skew_seconds
-        ask = partial(self.seasons.asked, reader, key, what.days, what.metrics, now, skew)
+        ask = partial(self.seasons.asked, reader, key, what.days, what.every_metrics, now, skew)
         work = partial(_tried, ask, f"the days before of {key}")
         known = await asyncio.get_running_loop().run_in_executor(self.days_thread, work)
         if key in self.wanted:
@@ -379,11 +380,16 @@ def _continued(
     reader: SignalReader, group: Sequence[_Question], memories: Mapping[ObjectKey, Memory], now: float
 ) -> dict[ObjectKey, tuple[Reading | None, Memory]]:
     """Read what is new. Return it with what is remembered, and the new memories; no answer changes no memory."""
-    metrics = group[0].what.metrics
-    parts = [(each, query) for each in group for query in each.asked]
     read = dict[ObjectKey, list[Reading | None]]()
-    for is_long in (True, False):
-        some = [part for part in parts if (part[1].window_seconds > LATE_SECONDS) is is_long]
+    for is_long, metrics in product((True, False), group[0].what.every_metrics):
+        some = [
+            (each, SampleQuery(pods, query.window_seconds))
+            for each in group
+            for query in each.asked
+            if (query.window_seconds > LATE_SECONDS) is is_long
+            for names, pods in each.what.by_engine(query.pods)
+            if names is metrics
+        ]
         asked = [
             Asked(each.key.namespace, each.what.addresses_of(query.pods), query.window_seconds, each.what.buckets)
             for each, query in some
@@ -391,8 +397,15 @@ def _continued(
         for (each, _), reading in zip(some, reader.read_all(asked, metrics, now=now) if asked else (), strict=True):
             read.setdefault(each.key, []).append(reading)
     return {
-        each.key: _together(each, read.get(each.key, [Reading()]), memories.get(each.key, {}), now) for each in group
+        each.key: _together(each, _of_pages(reader, read.get(each.key, [Reading()])), memories.get(each.key, {}), now)
+        for each in group
     }
+
+
+def _of_pages(reader: SignalReader, readings: Sequence[Reading | None]) -> Sequence[Reading | None]:
+    """Return those of an object's readings that count. Of pods' own pages it is enough if those of some are known."""
+    fresh = [each for each in readings if _is_fresh(each)]
+    return readings if reader.has_past or not fresh else fresh
 
 
 def _together(

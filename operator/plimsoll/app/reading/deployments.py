@@ -39,7 +39,7 @@ from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.deployment import Asked, Deployment, Identity, PlacedPools
 from plimsoll.decision.kept import ChangedRequests
 from plimsoll.decision.lessons import teaches_others
-from plimsoll.decision.pools import engine_that_runs, placed_now
+from plimsoll.decision.pools import engines_that_run, placed_now
 from plimsoll.decision.surroundings import wanted_replicas
 from plimsoll.decision.weights import view_of, wanted_job
 from plimsoll.domain.cluster.fleet import Fleet
@@ -194,15 +194,13 @@ class DeploymentReader:
         _check_rival(bare)
         engine = resource.spec.engine
         found.chooses_engine = engine.is_open
-        running = engine_that_runs(engine, bare.placed.pools)
-        if running is None:
-            return self._request_of(resource, bare, fleet, found)
-        try:
-            return self._request_of(self.memo.on_engine(resource, running), bare, fleet, found)
-        except InvalidInput:
-            if not _has_other_spec(bare, running):
-                raise  # e.g. a new release or rule of the operator refuses it: what runs is not moved for that
-            return self._request_of(resource, bare, fleet, found)
+        for running in engines_that_run(engine, bare.placed):
+            try:
+                return self._request_of(self.memo.on_engine(resource, running), bare, fleet, found)
+            except InvalidInput:
+                if not _has_other_spec(bare, running):
+                    raise  # e.g. a new release or rule of the operator refuses it: what runs is not moved for that
+        return self._request_of(resource, bare, fleet, found)
 
     def _request_of(
         self, resource: InferenceDeployment, bare: Deployment, fleet: Fleet, found: _Found

@@ -18,7 +18,7 @@ from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, hold
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.facts.cluster.host_reading import ENDED, OTHERS, REQUESTS, is_bound, pod_need
-from plimsoll.facts.cluster.pod_reading import read_statuses
+from plimsoll.facts.cluster.pod_reading import engine_command, read_statuses
 from plimsoll.facts.cluster.priority_reading import PREEMPTS, placeholder_priority
 from plimsoll.facts.cluster.quota_reading import is_named, is_read, limits_of_pods, read_quotas
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING_ANNOTATION
@@ -205,6 +205,9 @@ def pod(body: Body) -> Body | None:
         return {"metadata": head, "spec": spec, "status": shared(_only(status, ("phase",)))}
     head = _only(body["metadata"], (*_IDENTITY, "creationTimestamp", "deletionTimestamp"))
     head |= {"labels": _only(labels, _OWN_POD_LABELS), "ownerReferences": _controllers(body)}
+    command = engine_command(body)
+    if command is not None:
+        spec |= {"containers": shared([{**_together(body), "command": list(command)}])}
     words = _last_words(status) if status.get("phase") in ENDED else {}
     return {
         "metadata": head,

@@ -9,7 +9,7 @@ from plimsoll.engines.base import Engine, Feature, StartLogReader
 from plimsoll.engines.sglang.capabilities import missing_capability
 from plimsoll.engines.sglang.failures import find_failure
 from plimsoll.engines.sglang.flags import OWNED_FLAGS
-from plimsoll.engines.sglang.launch import RESERVED_ENVIRONMENT, image, launch, least_driver
+from plimsoll.engines.sglang.launch import COMMAND, RESERVED_ENVIRONMENT, image, launch, least_driver
 from plimsoll.engines.sglang.memory.estimate import cache_bytes, estimate, full_length_tokens
 from plimsoll.engines.sglang.metrics import METRICS
 from plimsoll.engines.sglang.refusals import OLDEST, context_refusal, release_refusal
@@ -61,5 +61,6 @@ SGLANG = Engine(
     most_sequences=most_sequences,
     offload_refusal=lambda *_: "No memory law covers weights that SGLang keeps in host memory: remove it.",
     serves_in_stages=lambda _: False,
+    command=COMMAND,
     start_logs=StartLogReader(last_start, read_lines, placed, logged_settings),
 )

@@ -36,7 +36,8 @@ class PodFacts:
     ``holds_gpus`` is none. ``gone_by`` is when a pod that is being deleted should have ended; None: it is not being
     deleted. ``need`` is what it requests other than GPUs. ``rejection`` is why a kubelet has ended it: no other pod of
     ours ever fails, because a container that ends is started again. ``queue`` is the queue of Kueue that admits it;
-    empty if its labels name none. ``uid`` is Kubernetes' identity of the pod.
+    empty if its labels name none. ``uid`` is Kubernetes' identity of the pod. ``command`` is that of the engine's
+    container, empty for the image's own entry point; None where the container is not seen.
     """
 
     name: str
@@ -60,6 +61,7 @@ class PodFacts:
     need: HostNeed = NO_HOST_NEED
     queue: str = ""
     uid: str = ""
+    command: tuple[str, ...] | None = None
 
     @property
     def is_gated(self) -> bool:
@@ -101,7 +103,24 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         rejection=_rejection(body),
         queue=str((body["metadata"].get("labels") or {}).get(QUEUE_LABEL) or ""),
         uid=str(body["metadata"].get("uid") or ""),
+        command=engine_command(body),
     )
+
+
+MOST_COMMAND_WORDS, LONGEST_COMMAND_WORD = 8, 64
+"""Words of a command, and characters of a word, that are kept. Those of engines have a few."""
+
+
+def engine_command(body: Body) -> tuple[str, ...] | None:
+    """Return the command of the engine's container in a Pod; None if the container does not say how it is started.
+
+    Every engine gets arguments, so a container with neither is one of which a part is left out.
+    """
+    engine: Body | None = next(filter(_is_engine, (body.get("spec") or {}).get("containers") or ()), None)
+    if engine is None or ("command" not in engine and "args" not in engine):
+        return None
+    words = (engine.get("command") or ())[:MOST_COMMAND_WORDS]
+    return tuple(str(word)[:LONGEST_COMMAND_WORD] for word in words)
 
 
 def _rejection(body: Body) -> PodRejection | None:

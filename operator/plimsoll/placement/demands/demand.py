@@ -323,8 +323,11 @@ class _Reader:
     def may_return(self, pool: Pool) -> bool:
         """Whether an old pool is still valid for the spec, so that a move may be taken back.
 
-        It is valid if it fits the spec, or if the live loop has left it under the same spec.
+        It is valid if it fits the spec, or if the live loop has left it under the same spec. With another engine than
+        the spec has now it is not: it would start anew, and end what serves.
         """
+        if pool.engine != self.tenant.request.engine.name:
+            return False
         verdict = self._judge(pool)
         if isinstance(verdict, Option) or pool.generation == self.tenant.generation:
             return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.public_words import Numbers
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place
@@ -112,6 +113,7 @@ class Learned:
         others: the slownesses of pools that were left, by name. Without them, a place that proved too slow would look
             as good as the performance model says.
         spread: the promised percentile over the mean. It does not depend on the pool.
+        engine: the name of the engine that was measured, in all of these pools.
     """
 
     pool: str
@@ -121,6 +123,7 @@ class Learned:
     output_tokens: float | None = None
     others: tuple[tuple[str, float], ...] = ()
     spread: Spread = NO_SPREAD
+    engine: str = DEFAULT_ENGINE
 
     def is_like(self, other: Learned) -> bool:
         """Whether the difference is too small to write it: 10 % of each figure; a new length of answers is written."""
@@ -133,7 +136,8 @@ class Learned:
             (self.spread.token or 0.0, other.spread.token or 0.0),
             *((slow[pool], known[pool]) for pool in slow.keys() & known.keys()),
         )
-        ours, theirs = (self.pool, self.output_tokens), (other.pool, other.output_tokens)
+        ours = self.pool, self.engine, self.output_tokens
+        theirs = other.pool, other.engine, other.output_tokens
         kinds = (slow.keys(), self.spread.percentile), (known.keys(), other.spread.percentile)
         same = ours == theirs and kinds[0] == kinds[1]
         return same and all(abs(ours - theirs) <= UNIMPORTANT * theirs for ours, theirs in pairs)
@@ -180,25 +184,29 @@ class LoopMemory(Learned):
     def of(learned: Learned) -> LoopMemory:
         """Return the memory of a new process."""
         figures = learned.slowness, learned.startup_seconds, learned.most_work, learned.output_tokens
-        return LoopMemory(learned.pool, *figures, learned.others[-MOST_OTHERS:], learned.spread)
+        return LoopMemory(learned.pool, *figures, learned.others[-MOST_OTHERS:], learned.spread, learned.engine)
 
     @property
     def learned(self) -> Learned:
         """The part that survives a restart. A slowness of exactly 1 was never measured."""
         figures = self.slowness, self.startup_seconds, self.most_work, self.output_tokens
-        return Learned(self.pool, *figures, tuple(each for each in self.others if each[1] != 1), self.spread)
+        others = tuple(each for each in self.others if each[1] != 1)
+        return Learned(self.pool, *figures, others, self.spread, self.engine)
 
-    def about(self, pool: str) -> LoopMemory:
+    def about(self, pool: str, engine: str = DEFAULT_ENGINE) -> LoopMemory:
         """Return the memory for a pool. Other replicas are another kind: of them, at most the slowness is known.
 
-        How long answers are does not depend on the pool.
+        Of another engine not even that is. How long answers are does not depend on the pool or the engine. Without a
+        pool, no engine runs instead of the one that did.
         """
-        if pool == self.pool:
+        engine = engine if pool else self.engine
+        if (pool, engine) == (self.pool, self.engine):
             return self
         known = {name: slowness for name, slowness in self.others if name != self.pool} | {self.pool: self.slowness}
+        known = known if engine == self.engine else {}
         others = tuple((name, slowness) for name, slowness in known.items() if name not in ("", pool))[-MOST_OTHERS:]
         known_here = LoopMemory(pool=pool, slowness=known.get(pool, 1.0), others=others, suspects=self.suspects)
-        return replace(known_here, output_tokens=self.output_tokens, spread=self.spread)
+        return replace(known_here, output_tokens=self.output_tokens, spread=self.spread, engine=engine)
 
     def slowness_at(self, pool: str) -> float:
         """Return the slowness to expect of a pool: the one learned there, else this one if it is above 1."""

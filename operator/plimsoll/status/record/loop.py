@@ -17,6 +17,7 @@ from plimsoll.api.v1alpha1.status import (
     ReplacementStatus,
     RoomOrderStatus,
 )
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.units import from_rfc3339, to_percent, to_rfc3339
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
 from plimsoll.rebalance.law.spread import LEAST_RATIO, MOST_RATIO, NO_SPREAD, Spread
@@ -125,6 +126,7 @@ MARK = Form(
 LEARNED = Form(
     Learned,
     LearnedStatus,
+    engine=unless("engine", DEFAULT_ENGINE),
     slowness=Field("token_time_percent", _percent, _slowness),
     startup_seconds=_figure("startup_seconds", 0),
     most_work=_figure("most_work", 1),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from plimsoll.domain.decisions.observations import Seen
 from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import LiveTrouble, PublicWord
@@ -36,7 +37,8 @@ class PoolView:
     ``served`` is whether an engine was seen to serve at that generation. ``starting_since`` is since when the oldest of
     its pods that do not serve starts, in POSIX seconds; None if there is none. ``rejected`` are the words about
     kubelets that reject its pods; ``accepted`` pods were not rejected, and ``next_try`` is when another one is made.
-    ``queued`` of the pods without a node wait for a ``queue`` of Kueue.
+    ``queued`` of the pods without a node wait for a ``queue`` of Kueue. ``engine`` is the one that the pool had before
+    this pass.
     """
 
     name: str
@@ -50,6 +52,7 @@ class PoolView:
     restarts: int = 0
     workload_error: str = ""
     kv_tokens_reported: int | None = None
+    engine: str = DEFAULT_ENGINE
     kv_tokens_predicted: int | None = None
     predicted_at_generation: int | None = None
     updating: bool = False
@@ -185,6 +188,11 @@ class Report:
         if pool.choice is None or (view.kv_tokens_predicted and view.predicted_at_generation == pool.generation):
             return view.kv_tokens_predicted
         return pool.choice.estimate.kv_capacity_tokens
+
+    def reported_tokens(self, pool: PlannedPool) -> int | None:
+        """The KV tokens of one replica as its engine reports; None: it has not, or the pool gets another engine."""
+        view = self.view(pool.name)
+        return view.kv_tokens_reported if view.engine == pool.engine else None
 
     def has_served(self, pool: PlannedPool) -> bool:
         """Whether an engine of the pool has served under the spec that the pool was last planned for.
