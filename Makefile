@@ -87,6 +87,9 @@ chaos: $(READY) build ## chains of faults, in memory and over 50 real objects (P
 test-kueue: $(READY) build ## the queue of Kueue itself admits the pods (built on first use, in minutes; then one minute)
 	$(PYTEST) tests/cluster/test_real_queue.py $(ARGS)
 
+test-gateway: $(READY) build ## Istio's control plane answers for routes and pools (built on first use, in minutes; then two minutes)
+	$(PYTEST) tests/cluster/test_real_gateway.py $(ARGS)
+
 scale: $(READY) build ## 300 and 1,000 objects on 1,250 nodes, with and without a slow API server: a table, in minutes
 	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
@@ -213,4 +216,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: release law-sources test-kueue scale-console try demo test test-unit test-lengthy test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants compiled test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance bench-signals latency-accuracy latency-fit mutants init format crds dashboard chart-readme goldens screenshots build constraints clean help
+.PHONY: release law-sources test-kueue test-gateway scale-console try demo test test-unit test-lengthy test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants compiled test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance bench-signals latency-accuracy latency-fit mutants init format crds dashboard chart-readme goldens screenshots build constraints clean help

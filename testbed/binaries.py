@@ -22,6 +22,7 @@ from testbed.versions import (
     FAMILIES,
     GATEWAY_API_FAMILY,
     HELM_DOCS_FAMILY,
+    ISTIO_FAMILY,
     KSTATUS_FAMILY,
     KUEUE_FAMILY,
     Family,
@@ -182,12 +183,25 @@ def ensure_kstatus(say: Callable[[str], None] = say_to_stderr) -> Path:
         BuildFailed: Go turned the build down.
         GoNotUsable: it must be built, and there is no Go to do it.
     """
-    family = KSTATUS_FAMILY
+    return _alone(KSTATUS_FAMILY, say)
+
+
+def ensure_istiod(say: Callable[[str], None] = say_to_stderr) -> Path:
+    """Build Istio's control plane if it is missing, and return where it is; :func:`ensure_binaries` leaves it out.
+
+    Raises:
+        BuildFailed: Go turned the build down.
+        GoNotUsable: it must be built, and there is no Go to do it.
+    """
+    return _alone(ISTIO_FAMILY, say)
+
+
+def _alone(family: Family, say: Callable[[str], None]) -> Path:
+    """Build the only program of a family if it is missing, and return where it is."""
     program = _program_of(family)
     with build_lock(say):
         if not program.exists():
-            go = _go_for(family, say)
-            _build_alone(go, family, say)
+            _build_alone(_go_for(family, say), family, say)
     return program
 
 

@@ -1,6 +1,7 @@
 """The live demonstration: a control plane, a mixed GPU fleet, the operator, and what it makes of the examples.
 
-``python -m testbed.demo`` builds or finds the programs, plays the story in about a minute, and stays up until Ctrl-C.
+``python -m testbed.demo`` builds or finds the programs, plays the story in a minute and a half, and stays up until
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from pathlib import Path
 from rich.console import Console
 
 from testbed.approvals import install_kinds
-from testbed.binaries import ensure_binaries
+from testbed.binaries import ensure_binaries, ensure_routing_kinds
 from testbed.console_process import ConsoleProcess
 from testbed.control_plane import ControlPlane
 from testbed.demo_approval import ask_before_a_change, leave_a_proposal
+from testbed.demo_routing import place_behind_a_router, router_of, wake_command, wake_from_zero
 from testbed.ending import end_on_signals, stay_up
 from testbed.engines import Engines
 from testbed.established import wait_until_established
@@ -28,6 +30,7 @@ from testbed.fleet import mixed_fleet
 from testbed.operator_process import NAMESPACE, OperatorProcess, install_rbac
 from testbed.played_capacity import played_capacity
 from testbed.prometheus import Prometheus
+from testbed.routing_kinds import install_pools
 from testbed.story import EXAMPLES, Cluster, Story
 from testbed.waiting import NotInTime
 
@@ -72,6 +75,7 @@ def _arguments() -> argparse.Namespace:
 
 def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> None:
     ensure_binaries()
+    ensure_routing_kinds()
     with contextlib.ExitStack() as stack:
         console.print("Starting etcd, kube-apiserver, controller manager, scheduler and KWOK ...")
         control_plane = stack.enter_context(ControlPlane())
@@ -81,6 +85,7 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
         story.show("get", "nodes", "-o", _NODE_COLUMNS)
         _install(control_plane, story)
         install_kinds(control_plane)
+        install_pools(control_plane)
         engines = stack.enter_context(
             Engines(control_plane.client, capacity_of=lambda pod: played_capacity(control_plane.client, pod))
         )
@@ -88,10 +93,13 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
             Prometheus(control_plane.binaries, control_plane.directory / "prometheus", [engines.target])
         )
         stack.enter_context(OperatorProcess(control_plane, prometheus_url=prometheus.url, environment=OPERATOR))
+        router = stack.enter_context(router_of(control_plane, engines))
         _place_examples(story)
+        place_behind_a_router(story)
         _lose_a_node(control_plane, story)
         _add_pressure(engines, story)
         ask_before_a_change(control_plane, engines, story)
+        wake_from_zero(router, story)
         leave_a_proposal(engines, story)
         _look_around(
             control_plane,
@@ -101,6 +109,7 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
                 "kubectl get infd,placementproposals,placementapprovals",
                 f"{PLIMSOLL} explain too-big",
                 f"{PLIMSOLL} plan -f examples/13-total-load/deployment.yaml",
+                wake_command(router),
             ),
         )
         _open_console(stack, console, control_plane.admin_kubeconfig, prometheus.url, "--allow-approvals")

@@ -69,7 +69,7 @@ class Engines:
     def start(self) -> Self:
         """Begin to watch pods and to serve their metrics."""
         port = self._reservation.take()
-        self._server = _PageServer(("127.0.0.1", port), _handler(self._answer))
+        self._server = PageServer(("127.0.0.1", port), _handler(self._answer))
         self.target = f"127.0.0.1:{port}"
         threading.Thread(target=self._server.serve_forever, name="testbed-exporter", daemon=True).start()
         self._loop.start()
@@ -246,12 +246,14 @@ class Engines:
         return self.page()
 
 
-class _PageServer(ThreadingHTTPServer):
+class PageServer(ThreadingHTTPServer):
+    """A server of pages for readers that may hang up at any time."""
+
     daemon_threads = True
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Prometheus hangs up on stalled answers: expected, and no reason to print a traceback."""
+        """Say nothing: readers hang up on answers that are late, and no traceback is due for that."""
 
 
 def _handler(answer: Callable[[], str]) -> type[BaseHTTPRequestHandler]:

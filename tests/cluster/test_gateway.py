@@ -1,13 +1,13 @@
 """Mode Gateway on a real API server with the real kinds of the Gateway API and of InferencePools.
 
-Nobody here is the controller of a Gateway, so its answers are played. The tests build on one another in their order.
+Nobody here is the controller of a Gateway, so its answers are played; ``test_real_gateway.py`` has a real one. The
+tests build on one another in their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -16,9 +16,10 @@ from testbed.fleet import cpu_node
 from testbed.operator_process import OperatorProcess
 from testbed.played_controller import CONTROLLER, GATEWAY_API, PlayedController
 from testbed.routing_kinds import install_gateways, install_pools
+from tests.support.behind_gateway import LISTED_WITHIN_SECONDS, BehindGateway
 from tests.support.faulty import PATIENT
 from tests.support.honest import honest_nodes, honest_spec
-from tests.support.installed import View, condition, install, namespace_of
+from tests.support.installed import condition, install, namespace_of
 from tests.support.planes import borrowed_plane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.story]
@@ -27,48 +28,13 @@ TENANT, HONEST, INFRA = "behind-gateway", "honest", "infra"
 THROUGH = {"mode": "Gateway", "gateway": {"name": "shared", "namespace": INFRA}}
 PLAIN_URL = f"http://chat.{TENANT}.svc:8000/v1"
 GATEWAY_URL = f"http://203.0.113.7/{TENANT}/chat/v1"
-POOLS = "/apis/inference.networking.k8s.io/v1"
-LISTED_WITHIN_SECONDS = 180.0
-"""Routes are listed each 15 s, and InferencePools each minute."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """A tenant behind a Gateway, a neighbour without one, and who plays the Gateway's controller."""
+class Scene(BehindGateway):
+    """The same, and who plays the Gateway's controller."""
 
-    tenant: View
-    neighbour: View
     controller: PlayedController
-    neighbours_pods: list[str]
-
-    def ask(self, **routing: Any) -> None:
-        self.tenant.apply("chat", **honest_spec(TENANT), routing=routing)
-
-    def path(self, kind: str) -> str:
-        return f"{POOLS if kind == 'inferencepools' else GATEWAY_API}/namespaces/{TENANT}/{kind}/chat"
-
-    def routing(self) -> dict[str, Any]:
-        return dict((self.tenant.get("chat").get("status") or {}).get("routing") or {})
-
-    def url(self) -> str:
-        return str((self.tenant.get("chat").get("status") or {}).get("url"))
-
-    def leads_to(self) -> str:
-        [label] = self.tenant.read("services", "chat")["spec"]["selector"]
-        return str(label)
-
-    def wait_routed(self, state: str) -> None:
-        self.tenant.wait(lambda: self.routing().get("state") == state, f"routing {state}", LISTED_WITHIN_SECONDS)
-
-    def wait_troubled(self, reason: str) -> str:
-        body = self.tenant.wait_condition("chat", "Troubled", "True", reason, LISTED_WITHIN_SECONDS)
-        return str(condition(body, "Troubled")["message"])
-
-    def check_neighbour(self) -> None:
-        """It serves on by the same pods, and has no part of a router."""
-        assert condition(self.neighbour.get("plain"), "Ready")["status"] == "True"
-        assert self.neighbour.pod_uids("plain") == self.neighbours_pods
-        assert len(self.neighbour.all("deployments")) == 1
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +56,7 @@ def scene(control_plane: ControlPlane) -> Iterator[Scene]:
     ):
         neighbour.apply("plain", **honest_spec(HONEST))
         neighbour.wait_ready("plain")
-        yield Scene(tenant, neighbour, PlayedController(control_plane.client), neighbour.pod_uids("plain"))
+        yield Scene(tenant, neighbour, neighbour.pod_uids("plain"), PlayedController(control_plane.client))
 
 
 def test_without_the_gateway_the_plain_service_goes_on_and_the_gateway_is_named(scene: Scene) -> None:

@@ -617,7 +617,7 @@ MEASURED: Mapping[str, Mapping[str, str]] = {
         "The wheel of 0.32.0 gives so exactly": "2026-11-28: its parser.json made in both ways, compared",
     },
     "docs/demo.md": {
-        "It takes ten minutes once, then a minute": "the figure below, and the story's own clock in the sample",
+        "It takes ten minutes once, then a minute and a half": "the figure below, and the story's own clock",
         "about 9 minutes on 2 cores": "2026-11-21: time make build, with an empty $PLIMSOLL_CACHE",
     },
 }

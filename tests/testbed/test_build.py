@@ -11,7 +11,7 @@ import pytest
 from testbed import binaries, cache
 from testbed.binaries import BuildFailed, build_command, ensure_binaries
 from testbed.go_toolchain import parse_go_version, required_go
-from testbed.versions import FAMILIES, HELM_DOCS_FAMILY, KSTATUS_FAMILY, KUEUE_FAMILY, KWOK_STAGES
+from testbed.versions import FAMILIES, HELM_DOCS_FAMILY, ISTIO_FAMILY, KSTATUS_FAMILY, KUEUE_FAMILY, KWOK_STAGES
 
 PROGRAMS = [program.name for family in FAMILIES for program in family.programs]
 
@@ -94,7 +94,7 @@ def test_kubernetes_is_stamped_for_servers_and_clients() -> None:
 
 
 @pytest.mark.parametrize(
-    "family", [*FAMILIES, KUEUE_FAMILY, HELM_DOCS_FAMILY, KSTATUS_FAMILY], ids=lambda family: family.name
+    "family", [*FAMILIES, KUEUE_FAMILY, HELM_DOCS_FAMILY, ISTIO_FAMILY, KSTATUS_FAMILY], ids=lambda family: family.name
 )
 def test_pinned_versions_agree_with_the_module_files(family: object) -> None:
     module = (cache.TOOLCHAIN / getattr(family, "name") / "go.mod").read_text()  # noqa: B009

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from testbed import demo, demo_approval
+from testbed import demo, demo_approval, demo_routing
 from testbed.control_plane import ControlPlane
 from testbed.demo_approval import Person, rights_for, somebody_may_not
 from testbed.story import Story
@@ -114,6 +114,7 @@ def steps_of(module: ModuleType) -> list[str]:
 def test_the_page_about_the_demonstration_has_its_steps() -> None:
     page = (DOCUMENT.parent / "demo.md").read_text(encoding="utf-8")
     shown = re.findall(r"^```\n(.*?)^```$", page.partition("## What it shows")[2], re.MULTILINE | re.DOTALL)[0]
-    played = steps_of(demo)
-    before, look_around = played[:-1], played[-1]
-    assert shown.splitlines() == [*before, *steps_of(demo_approval), look_around]
+    *before, lost, load, look_around = steps_of(demo)
+    *asked, left = steps_of(demo_approval)
+    router, wake = steps_of(demo_routing)
+    assert shown.splitlines() == [*before, router, lost, load, *asked, wake, left, look_around]

@@ -30,6 +30,13 @@ _HELP = {
 }
 """Of reasons of ``Accepted`` in ``apis/v1/httproute_types.go`` that the user's own fields cause."""
 
+_NOT_THERE_YET = frozenset({"BackendNotFound", "InvalidExtensionRef"})
+"""Reasons of ``ResolvedRefs`` that a controller also gives for a moment after the route was made: it has not seen the
+pool or its picker's Service yet, or has yet to make a Service of its own for the pool. Source:
+``pilot/pkg/config/kube/gateway`` of Istio (2026-08-27), whose ``conversion.go`` looks for that Service, which
+``inferencepool_collection.go`` has made only for routes with a status.
+"""
+
 
 class Missed(NamedTuple):
     """Why requests do not go through a router. ``helps`` is what helps, if more is known than the reason says."""
@@ -92,8 +99,8 @@ def _of_gateway(gateway: GatewayView, *, is_due: bool) -> Missed | None:
         return Missed(RoutingTrouble.GATEWAY_MISSING, f"{name} does not exist. {_TO_REPLICAS}", _NO_GATEWAY)
     if gateway.is_accepted is False:
         words = f"{name} does not admit the HTTPRoute of this namespace ({gateway.complaint}). {_TO_REPLICAS}"
-        return Missed(not_accepted, words, _HELP.get(gateway.complaint.partition(":")[0], ""))
-    if gateway.is_resolved is False:
+        return Missed(not_accepted, words, _HELP.get(_reason(gateway), ""))
+    if gateway.is_resolved is False and (is_due or _reason(gateway) not in _NOT_THERE_YET):
         words = f"{name} cannot send requests to the InferencePool ({gateway.complaint}). {_TO_REPLICAS}"
         return Missed(not_accepted, words, _NO_POOLS)
     if gateway.leads_to_replicas or not is_due:
@@ -101,11 +108,16 @@ def _of_gateway(gateway: GatewayView, *, is_due: bool) -> Missed | None:
     return Missed(not_accepted, f"{_unanswered(gateway)} {_TO_REPLICAS}", _NO_CONTROLLER)
 
 
+def _reason(gateway: GatewayView) -> str:
+    """Return the word with which the controller's complaint begins."""
+    return gateway.complaint.partition(":")[0]
+
+
 def _unanswered(gateway: GatewayView) -> str:
     if gateway.is_accepted:
-        return (
-            f"Gateway {gateway.key} has accepted the HTTPRoute, and does not say that it can send requests there yet."
-        )
+        why = f" ({gateway.complaint})" if gateway.complaint else ""
+        answer = "has accepted the HTTPRoute, and does not say that it can send requests there yet"
+        return f"Gateway {gateway.key} {answer}{why}."
     return f"No controller of Gateway {gateway.key} has answered for the HTTPRoute yet."
 
 
