@@ -28,6 +28,7 @@ def test_without_a_word_of_the_user_nothing_is_carried_out() -> None:
         ({"reversals_per_hour": 0}, {"reversals_per_hour": -1}, "reversalsPerHour"),
         ({"window_seconds": 1}, {"window_seconds": 0}, "windowSeconds"),
         ({"cooldown_seconds": 0}, {"cooldown_seconds": -1}, "cooldownSeconds"),
+        ({"additions_per_hour": 1}, {"additions_per_hour": 0}, "limits.additionsPerHour"),
     ],
 )
 def test_the_least_value_of_a_bound_is_allowed_and_one_less_is_refused_by_name(

@@ -389,6 +389,7 @@ def test_long_answers_that_still_run_count_where_few_have_ended() -> None:
         (1, 0, 10, 10.0),
         (100, 40, 10_000, 10_000 / (40 + math.sqrt(40) + 1)),
         (100, 40, 3500, 50.0),
+        (100, 40, 2000 + 60 * 37.5, (50 + 4250 / (40 + math.sqrt(40) + 1)) / 2),
         (100, 20, 10_000, 250.0),
         (3, 1, 600, 200.0),
         (100, 79, 10_000, 10_000 / (79 + math.sqrt(79) + 1)),
@@ -399,6 +400,7 @@ def test_long_answers_that_still_run_count_where_few_have_ended() -> None:
         "the only one runs",
         "half ended",
         "all of one length",
+        "between one length and chance",
         "far too few ended",
         "no more run than ended",
         "just too many run",
@@ -406,7 +408,7 @@ def test_long_answers_that_still_run_count_where_few_have_ended() -> None:
     ],
 )
 def test_while_many_answers_run_the_mean_is_not_that_of_the_short_ones(
-    begun: int, ended: int, tokens: int, mean: float
+    begun: int, ended: int, tokens: float, mean: float
 ) -> None:
     """Answers that ended had 50 tokens, because short ones end first."""
     last = replace(
