@@ -19,7 +19,7 @@ from plimsoll.decision.deployment import Contest, RefusedWrite, Writes
 from plimsoll.decision.planning import figures_of, tenant_of
 from plimsoll.decision.pools import placed_now
 from plimsoll.decision.results.manifests import manifests_of
-from plimsoll.decision.results.reports import is_passing, report_of
+from plimsoll.decision.results.reports import is_passing, report_of, seconds_allowed
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason
@@ -317,3 +317,13 @@ def test_the_order_in_which_a_spec_is_written_does_not_bear_on_memory() -> None:
     body = inference_deployment_body("chat")
     body["spec"] = {"contextLength": 4096, "model": {"name": "a/b"}}
     assert identity_of(body).digests.engine == digest()
+
+
+def test_new_replicas_may_take_three_times_as_long_as_the_weights_of_all_their_gpus() -> None:
+    """A download brings 125 MB a second."""
+    pool = PLACED.pools[0]
+    assert pool.choice is not None
+    divided = replace(pool, target=replace(pool.target, split=Split(2)))
+    seconds = 3 * 2 * pool.choice.estimate.weights_bytes / 125e6
+    assert seconds_allowed(deployment_of(), replace(PLACED, pools=(divided,)), 0.0) == seconds
+    assert seconds_allowed(deployment_of(), replace(PLACED, pools=(replace(divided, choice=None),)), 7.0) == 7
