@@ -64,6 +64,7 @@ def _run(asked: argparse.Namespace, changed: Lines | None, seconds: float) -> in
                     asked.seed,
                     equivalents(),
                     changed,
+                    late=asked.late,
                 )
                 share = (end - time.monotonic()) / (len(names) - done)
                 for result in run.results(_say, max(0.0, share)):
@@ -117,6 +118,12 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         metavar="N",
         help="chooses the sample; usually another each time, and with --changed the same for the same lines",
+    )
+    parser.add_argument(
+        "--no-late",
+        dest="late",
+        action="store_false",
+        help="leave the tests out that take long: what only they notice counts as survived",
     )
     parser.add_argument("--all", action="store_true", help="every mutant, which takes hours")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""A plugin of pytest: which test files run which marked statements (:mod:`benchmarks.mutants.reach`), in what time."""
+"""A plugin of pytest: which tests run which marked statements (:mod:`benchmarks.mutants.reach`), in what time."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ _everywhere: set[int] = set()
 _reached: dict[str, set[int]] = {}
 _took: dict[str, float] = {}
 _at: list[str] = [""]
+_caches: list[functools._lru_cache_wrapper[Any]] = []
+_caches_of: list[str] = [""]
 _stopped: list[str] = []
 _begun = time.monotonic()
 
@@ -50,14 +52,30 @@ def _is_importing(frame: FrameType | None) -> bool:
 setattr(builtins, "mutant_reached", _reach)  # noqa: B010 - builtins have no such name for the type checker
 
 
-def _enter(file: str) -> None:
-    """Begin with a file of tests. Caches are emptied: the file may run alone, and computes everything then."""
-    if _at[0] != file:
-        _at[0] = file
+def unit(item: pytest.Item) -> str:
+    """Return the name of what runs alone: a test with all its parameters, or the whole file of a story."""
+    file = _file(item.nodeid)
+    return file if item.get_closest_marker("story") else item.nodeid.partition("[")[0]
+
+
+def _file(test: str) -> str:
+    return test.split("::", 1)[0]
+
+
+def _enter(test: str) -> None:
+    """Begin with a test. Caches are emptied: it may run alone, and computes everything then."""
+    if _caches_of[0] != _file(test):
+        _caches_of[0] = _file(test)
         gc.unfreeze()  # a frozen object would not be listed
-        for each in gc.get_objects():
-            if isinstance(each, functools._lru_cache_wrapper) and each.__module__.startswith(OURS):  # noqa: SLF001
-                each.cache_clear()
+        _caches[:] = [each for each in gc.get_objects() if _is_ours(each)]
+    if _at[0] != test:
+        _at[0] = test
+        for cache in _caches:
+            cache.cache_clear()
+
+
+def _is_ours(found: object) -> bool:
+    return isinstance(found, functools._lru_cache_wrapper) and found.__module__.startswith(OURS)  # noqa: SLF001
 
 
 @pytest.hookimpl(wrapper=True)
@@ -69,21 +87,36 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
+    """Note what a fixture of several tests runs: it matters to all tests of the file."""
+    test = _at[0]
+    if fixturedef.scope != "function":
+        _at[0] = _file(test)
+    try:
+        return (yield)
+    finally:
+        _at[0] = test
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Note what a test runs, and how long it takes."""
-    file = item.nodeid.split("::", 1)[0]
-    _enter(file)
-    began = time.monotonic()
+    """Note what a test runs, and how long it takes the processor."""
+    test = unit(item)
+    _enter(test)
+    began = time.process_time()
     result = yield
-    _took[file] = _took.get(file, 0.0) + time.monotonic() - began
+    _took[test] = _took.get(test, 0.0) + time.process_time() - began
     if time.monotonic() - _begun > float(os.environ[SECONDS]):
-        _stopped.append(file)
+        _stopped.append(test)
         item.session.shouldstop = "no time for more tests"
     return result
 
 
 def pytest_sessionfinish() -> None:
     """Write what was found, and whether there was time for all tests."""
-    files = {file: {"seconds": took, "reached": sorted(_reached.get(file, ()))} for file, took in _took.items()}
-    result = {"files": files, "everywhere": sorted(_everywhere), "complete": not _stopped}
+    tests = {
+        test: {"seconds": took, "reached": sorted(_reached.get(test, set()) | _reached.get(_file(test), set()))}
+        for test, took in _took.items()
+    }
+    result = {"tests": tests, "everywhere": sorted(_everywhere), "complete": not _stopped}
     Path(os.environ[RESULT]).write_text(json.dumps(result), encoding="utf-8")

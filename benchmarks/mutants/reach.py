@@ -1,4 +1,4 @@
-"""Which files of tests run a statement: the tests of an area run once on a copy in which statements are marked."""
+"""Which tests run a statement: the tests of an area run once on a copy in which statements are marked."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from pathlib import Path
 
 Position = tuple[int, int]
 
+FIRST_BATCH_SECONDS = 5.0
+"""The time of the tests that are run first on a mutant: about what it takes to start them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What one run of the tests has shown.
 
-    ``seconds`` are those of each file of tests, ``reached`` the numbers of the marks that each runs. ``everywhere`` are
-    marks that run at import, which every file depends on. Without ``complete`` the time was up before all tests ran.
+    ``seconds`` are those that each test takes the processor, ``reached`` the numbers of the marks that each runs.
+    ``everywhere`` are marks that run at import: every test depends on them. Without ``complete`` the time was up before
+    all tests ran.
     """
 
     seconds: Mapping[str, float]
@@ -28,19 +32,40 @@ class Reach:
     def read(path: Path) -> Reach:
         """Read the result of :mod:`benchmarks.mutants.noting`."""
         found = json.loads(path.read_text(encoding="utf-8"))
-        files = found["files"]
+        tests = found["tests"]
         return Reach(
-            {file: entry["seconds"] for file, entry in files.items()},
-            {file: frozenset(entry["reached"]) for file, entry in files.items()},
+            {test: entry["seconds"] for test, entry in tests.items()},
+            {test: frozenset(entry["reached"]) for test, entry in tests.items()},
             frozenset(found["everywhere"]),
             found["complete"],
         )
 
-    def files(self, mark: int | None, nearest: Sequence[str]) -> list[str]:
-        """Return the files that run a mark: the nearest first, then the quickest. No mark: it runs at import."""
+    def tests(self, mark: int | None, nearest: Sequence[str]) -> list[str]:
+        """Return the tests that run a mark: those of the nearest files first, then the quickest.
+
+        No mark: it runs at import.
+        """
         is_everywhere = mark is None or mark in self.everywhere
-        found = [file for file in self.seconds if is_everywhere or mark in self.reached[file]]
-        return sorted(found, key=lambda file: (file not in nearest, self.seconds[file], file))
+        found = [test for test in self.seconds if is_everywhere or mark in self.reached[test]]
+        return sorted(found, key=lambda test: (test.split("::", 1)[0] not in nearest, self.seconds[test], test))
+
+    def batches(self, tests: Sequence[str]) -> Iterator[list[str]]:
+        """Yield the tests in the same order, in batches of which each takes at least twice as long as the one before.
+
+        Most mutants are noticed by the first batch, and the files of the others are never read.
+        """
+        batch, least = list[str](), FIRST_BATCH_SECONDS
+        for test in tests:
+            batch.append(test)
+            if self.seconds_of(batch) >= least:
+                yield batch
+                batch, least = [], 2 * least
+        if batch:
+            yield batch
+
+    def seconds_of(self, tests: Sequence[str]) -> float:
+        """Return the processor time of some tests in seconds."""
+        return sum(self.seconds[test] for test in tests)
 
 
 def marked(source: str, positions: Sequence[Position], first: int = 0) -> tuple[str, list[int | None]]:

@@ -10,20 +10,21 @@ import os
 import random
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from compileall import compile_file
-from contextlib import ExitStack, chdir, contextmanager
+from contextlib import ExitStack, chdir, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 from cosmic_ray.ast import ast_nodes, get_ast_from_path
 from cosmic_ray.ast.ast_query import ASTQuery
-from cosmic_ray.mutating import mutate_and_test, mutate_code
+from cosmic_ray.mutating import mutate_code, use_mutation
 from cosmic_ray.plugins import get_operator
 from cosmic_ray.work_item import MutationSpec
 
@@ -35,10 +36,13 @@ from benchmarks.mutants.mutant import Equivalent, Mutant, Verdict, changed_lines
 from benchmarks.mutants.reach import Position, Reach, marked
 
 TIMES_THE_ORIGINAL = 4
-"""A mutant has timed out when its tests take this many times as long as with the original: it loops."""
+"""A mutant has timed out when its tests take the processor this many times as long as with the original: it loops."""
 
-LEAST_SECONDS = 60.0
-"""The shortest limit: at the lowest priority a short run may well take a multiple of its usual time."""
+LEAST_SECONDS = 30.0
+"""The shortest limit: to start tests may take ten seconds of the processor."""
+
+WAITING = 40
+"""A run is given up, and its mutant is undecided, after this many times its limit: the machine is busy, or it waits."""
 
 PLUGINS = tuple(
     word
@@ -46,6 +50,15 @@ PLUGINS = tuple(
     for word in ("-p", f"no:{name}")
 )
 """Without these plugins the tests run as well, in their own order, and each run starts in two thirds of the time."""
+
+LEAVING_OUT = "-m", "not lengthy"
+
+SURVIVED = 0
+NOTICED = (1, 2, 4)
+"""Statuses of pytest: all tests pass; a test fails, a file of tests cannot be imported, or has the test no more."""
+
+ENDED = (-signal.SIGXCPU, -signal.SIGKILL)
+"""Exit statuses of a run that has had all its time of the processor."""
 
 INTERRUPTED = 2
 """Pytest's exit status where a plugin has ended the run before all tests: no test has failed until then."""
@@ -59,7 +72,8 @@ class NotGreen(RuntimeError):
 class Run:
     """A mutation run over one area: ``sample`` mutants at most (None: all), chosen by ``seed``.
 
-    ``changed`` are the lines to mutate, by file; None: all lines.
+    ``changed`` are the lines to mutate, by file; None: all lines. Without ``late``, what only late tests notice, or
+    lengthy ones, counts as survived.
     """
 
     area: Area
@@ -68,6 +82,7 @@ class Run:
     seed: int
     known: list[Equivalent]
     changed: Lines | None = None
+    late: bool = True
 
     def results(self, say: Callable[[str], None], seconds: float = math.inf) -> Iterator[tuple[Mutant, Verdict]]:
         """Yield each mutant with its verdict, as soon as it is known. Must run in :func:`copied_tree`.
@@ -87,13 +102,11 @@ class Run:
             if left <= 0:
                 say(f"{len(specs) - number + 1} of {len(specs)} were not tried in this time")
                 return
-            verdict, is_cut_off = Verdict.EQUIVALENT, False
+            verdict = Verdict.EQUIVALENT
             if not any(entry.is_of(mutant) for entry in self.known):
-                files = reach.files(mark, self.area.nearest(Path.cwd(), mutant.file))
-                limit = max(LEAST_SECONDS, TIMES_THE_ORIGINAL * sum(reach.seconds[file] for file in files))
-                verdict = _tested(spec, files, min(limit, left))
-                is_cut_off = verdict is Verdict.TIMED_OUT and left < limit
-            if is_cut_off or (verdict is Verdict.SURVIVED and not reach.complete):
+                tests = reach.tests(mark, self.area.nearest(Path.cwd(), mutant.file))
+                verdict = _tested(spec, reach, tests, end)
+            if verdict is Verdict.SURVIVED and not reach.complete:
                 verdict = Verdict.UNDECIDED
             say(f"{number}/{len(specs)} {verdict.value}: {mutant.file}:{mutant.line} {mutant.after}")
             yield mutant, verdict
@@ -120,9 +133,10 @@ class Run:
                 marks |= {(file, position): mark for position, mark in zip(positions, found, strict=True)}
                 count += len(positions)
                 stack.enter_context(_replaced(root / file, source))
-            late = self.changed is None
+            late = self.late and self.changed is None
             near = [test for file in files for test in self.area.nearest(root, file)]
-            reach = _noted([*dict.fromkeys([*near, *self.area.files(root, late=late)])], seconds)
+            tests = dict.fromkeys([*near, *self.area.files(root, late=late)])
+            reach = _noted([*tests, *(() if self.late else LEAVING_OUT)], seconds)
         return reach, [marks[_file(spec), tuple(spec.start_pos)] for spec in specs]
 
 
@@ -161,9 +175,9 @@ def _command(arguments: Sequence[str]) -> list[str]:
 
 
 def bounded(command: Sequence[str], seconds: float) -> list[str]:
-    """Return the command with an end of its own, a little later, in seconds of processor time.
+    """Return the command with an end of its own, in seconds of processor time.
 
-    cosmic-ray ends a mutant that loops, but not where it is itself ended meanwhile: the mutant would loop for ever.
+    A busy machine makes no mutant look as if it looped, and one that loops ends although this process may have ended.
     """
     return ["sh", "-c", f'ulimit -t {math.ceil(seconds) + 1}; exec "$@"', "sh", *command]
 
@@ -187,16 +201,46 @@ def _mutant(spec: Any) -> Mutant:
     return Mutant(_file(spec), spec.definition_name or "", spec.start_pos[0], before, after)
 
 
-def _tested(spec: Any, files: Sequence[str], limit: float) -> Verdict:
+def _tested(spec: Any, reach: Reach, tests: Sequence[str], end: float) -> Verdict:
     """Return whether the tests that run the statement notice its mutation. Where none runs it, none can."""
-    if not files:
-        return Verdict.SURVIVED
-    result = mutate_and_test([spec], shlex.join(bounded(_command(files), limit)), limit)
-    if result.test_outcome not in ("survived", "killed"):
-        raise RuntimeError(f"cosmic-ray ran no test: {result.worker_outcome}\n{result.output}")
-    if not result.is_killed:
-        return Verdict.SURVIVED
-    return Verdict.TIMED_OUT if result.output == "timeout" else Verdict.KILLED
+    operator = get_operator(spec.operator_name)(**spec.operator_args)
+    with use_mutation(spec.module_path, operator, spec.occurrence):
+        for batch in reach.batches(tests):
+            limit = LEAST_SECONDS + TIMES_THE_ORIGINAL * reach.seconds_of(batch)
+            verdict = verdict_of(batch, limit, min(WAITING * limit, end - time.monotonic()))
+            if verdict is not Verdict.SURVIVED:
+                return verdict
+    return Verdict.SURVIVED
+
+
+def verdict_of(tests: Sequence[str], limit: float, wait: float) -> Verdict:
+    """Run tests once, and return their verdict on the tree as it is. Time of the clock alone decides nothing.
+
+    Args:
+        tests: their names.
+        limit: seconds of the processor, after which a mutant loops.
+        wait: seconds of the clock, after which nobody waits any longer.
+
+    Raises:
+        RuntimeError: no test has run.
+    """
+    command = bounded(_command(tests), limit)
+    with TemporaryFile() as output:
+        run = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)  # noqa: S603
+        try:
+            status = run.wait(timeout=max(0.0, wait))
+        except subprocess.TimeoutExpired:
+            return Verdict.UNDECIDED
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+        if status in ENDED:
+            return Verdict.TIMED_OUT
+        if status not in (SURVIVED, *NOTICED):
+            output.seek(0)
+            raise RuntimeError(f"no test has run: {shlex.join(command)}\n{output.read().decode(errors='replace')}")
+    return Verdict.SURVIVED if status == SURVIVED else Verdict.KILLED
 
 
 @contextmanager
@@ -212,13 +256,13 @@ def _replaced(path: Path, text: str) -> Iterator[None]:
         compile_file(path, quiet=2)  # mutants' tests write no bytecode, and would compile it again each time
 
 
-def _noted(files: Sequence[str], seconds: float) -> Reach:
+def _noted(arguments: Sequence[str], seconds: float) -> Reach:
     """Run tests that must be green, and return what they have run. Bytecode is written for the runs that follow."""
     with TemporaryDirectory() as folder:
         result, longest = Path(folder) / "reach.json", None if seconds == math.inf else 2 * seconds
         usual = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         given = {noting.RESULT: str(result), noting.SECONDS: str(seconds)}
-        command = _command(["-p", noting.__name__, *files])
+        command = _command(["-p", noting.__name__, *arguments])
         try:
             done = subprocess.run(  # noqa: S603 - our own tests
                 command, check=False, capture_output=True, text=True, env=usual | given, timeout=longest

@@ -19,7 +19,7 @@ from benchmarks.mutants.changed import base_of, changed_since
 from benchmarks.mutants.choosing import is_left_alone, spans_left_alone
 from benchmarks.mutants.mutant import Equivalent, Mutant, Verdict, changed_lines, equivalents, stale
 from benchmarks.mutants.reach import Reach, marked
-from benchmarks.mutants.running import INTERRUPTED, PLUGINS, bounded
+from benchmarks.mutants.running import INTERRUPTED, PLUGINS, bounded, verdict_of
 from benchmarks.mutants.table import score, survivors, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,17 +118,34 @@ def test_a_statement_is_marked_where_it_runs_and_what_runs_at_import_is_not(monk
     assert run("abcdef") == [1, 0, 1, 1, 1]
 
 
+REACH = Reach(
+    seconds={"slow.py::a": 9.0, "quick.py::a": 1.0, "own.py::a": 5.0, "own.py::b": 4.0, "other.py": 0.1},
+    reached={
+        "slow.py::a": frozenset({1}),
+        "quick.py::a": frozenset({1, 2}),
+        "own.py::a": frozenset({1}),
+        "own.py::b": frozenset(),
+        "other.py": frozenset(),
+    },
+    everywhere=frozenset({3}),
+    complete=True,
+)
+
+
 def test_the_nearest_tests_run_first_and_then_the_quickest_of_those_that_run_the_statement() -> None:
-    reach = Reach(
-        seconds={"slow": 9.0, "quick": 1.0, "own": 5.0, "other": 0.1},
-        reached={"slow": frozenset({1}), "quick": frozenset({1, 2}), "own": frozenset({1}), "other": frozenset()},
-        everywhere=frozenset({3}),
-        complete=True,
-    )
-    assert reach.files(1, ["own"]) == ["own", "quick", "slow"]
-    assert reach.files(2, ["own"]) == ["quick"]
-    assert reach.files(4, ["own"]) == []
-    assert reach.files(3, ["own"]) == reach.files(None, ["own"]) == ["own", "other", "quick", "slow"]
+    assert REACH.tests(1, ["own.py"]) == ["own.py::a", "quick.py::a", "slow.py::a"]
+    assert REACH.tests(2, ["own.py"]) == ["quick.py::a"]
+    assert REACH.tests(4, ["own.py"]) == []
+    every = ["own.py::b", "own.py::a", "other.py", "quick.py::a", "slow.py::a"]
+    assert REACH.tests(3, ["own.py"]) == REACH.tests(None, ["own.py"]) == every
+
+
+def test_each_batch_of_tests_takes_twice_as_long_and_none_is_left_out() -> None:
+    """The first batch takes 5 seconds: 4 are too few; the second 10, of which there are only 9."""
+    every = ["own.py::b", "own.py::a", "quick.py::a", "other.py", "slow.py::a"]
+    assert list(REACH.batches(every)) == [every[:2], every[2:]]
+    assert list(REACH.batches(every[:1])) == [every[:1]]
+    assert list(REACH.batches([])) == []
 
 
 LAW = """\
@@ -145,25 +162,48 @@ def plain():
 """
 
 
-@pytest.mark.parametrize(("seconds", "ran"), [(1e6, {"test_a.py", "test_b.py"}), (0.0, {"test_a.py"})])
-def test_the_tests_of_a_file_run_what_the_file_would_run_alone(tmp_path: Path, seconds: float, ran: set[str]) -> None:
-    """Both files ask for a cached value, and one asks for another one while it is imported."""
+TESTS = {
+    "test_a.py": "import pytest\nfrom plimsoll.law import known, plain\nplain()\n"
+    "@pytest.fixture(scope='module')\ndef law():\n    known()\n"
+    "def test_fixed(law):\n    pass\ndef test_shared(law):\n    pass\n",
+    "test_b.py": "import pytest\nfrom plimsoll.law import known\n"
+    "@pytest.mark.parametrize('number', [1, 2])\ndef test_first(number):\n    known()\n"
+    "def test_second():\n    known()\ndef test_third():\n    pass\n",
+    "test_c.py": "import pytest\nfrom plimsoll.law import known\npytestmark = pytest.mark.story\n"
+    "def test_begin():\n    known()\ndef test_end():\n    pass\n",
+}
+
+
+@pytest.mark.parametrize("seconds", [1e6, 0.0])
+def test_a_test_runs_what_it_would_run_alone(tmp_path: Path, seconds: float) -> None:
+    """Tests ask for a cached value, share a fixture, have parameters, or are steps of a story.
+
+    One file asks for something while it is imported.
+    """
     (tmp_path / "plimsoll").mkdir()
     (tmp_path / "plimsoll/__init__.py").touch()
     (tmp_path / "plimsoll/law.py").write_text(LAW)
-    (tmp_path / "test_a.py").write_text("from plimsoll.law import known, plain\nplain()\ndef test_a():\n    known()\n")
-    (tmp_path / "test_b.py").write_text("from plimsoll.law import known\ndef test_b():\n    known()\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    story\n")
+    for name, text in TESTS.items():
+        (tmp_path / name).write_text(text)
     environment = os.environ | {noting.RESULT: str(tmp_path / "reach.json"), noting.SECONDS: str(seconds)}
     environment |= {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-m", "pytest", "-q", *PLUGINS, "-p", noting.__name__, f"--rootdir={tmp_path}", "."]
     done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, env=environment)  # noqa: S603
     found = Reach.read(tmp_path / "reach.json")
-    assert (done.returncode, found.complete) == ((0, True) if len(ran) == 2 else (INTERRUPTED, False))
-    assert set(found.seconds) == ran
-    assert found.everywhere == {1}
-    assert {file: {2, 3} & found.reached[file] for file in ran} == {
-        file: {2, 3} if file == "test_a.py" else {2} for file in ran
+    expected = {
+        "test_a.py::test_fixed": {2, 3},
+        "test_a.py::test_shared": {2, 3},
+        "test_b.py::test_first": {2},
+        "test_b.py::test_second": {2},
+        "test_b.py::test_third": set[int](),
+        "test_c.py": {2},
     }
+    ran = list(expected) if seconds else list(expected)[:1]
+    assert (done.returncode, found.complete) == ((0, True) if seconds else (INTERRUPTED, False))
+    assert list(found.seconds) == ran
+    assert found.everywhere == {1}
+    assert {test: {2, 3} & found.reached[test] for test in ran} == {test: expected[test] for test in ran}
 
 
 class Repository:
@@ -333,3 +373,29 @@ def test_a_mutant_that_loops_ends_although_nobody_waits_for_it() -> None:
     looping = [sys.executable, "-c", "while True: pass"]
     ended = subprocess.run(bounded(looping, 0.0), check=False).returncode  # noqa: S603 - our own
     assert ended in (-signal.SIGXCPU, -signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("body", "limit", "wait", "verdict"),
+    [
+        ("pass", 60.0, 600.0, Verdict.SURVIVED),
+        ("assert False", 60.0, 600.0, Verdict.KILLED),
+        ("while True: pass", 4.0, 600.0, Verdict.TIMED_OUT),
+        ("import time; time.sleep(3600)", 60.0, 0.5, Verdict.UNDECIDED),
+    ],
+)
+def test_a_mutant_is_killed_by_a_test_that_fails_and_not_by_a_machine_that_is_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, limit: float, wait: float, verdict: Verdict
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_a.py").write_text(f"def test_a():\n    {body}\n")
+    monkeypatch.chdir(tmp_path)
+    assert verdict_of(["test_a.py::test_a"], limit, wait) is verdict
+
+
+def test_a_run_without_tests_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_a.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RuntimeError, match="no test has run"):
+        verdict_of(["test_a.py"], 60.0, 600.0)

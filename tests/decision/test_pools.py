@@ -187,6 +187,15 @@ def test_other_settings_are_waited_for_until_an_engine_serves_whose_template_was
     assert (found.retune is not None) is is_open
 
 
+@pytest.mark.parametrize(("bound_since", "due"), [(999.9, 1900.0), (1000.0, 2100.0), (None, 1900.0)])
+def test_a_replica_that_was_started_after_the_change_and_serves_begins_the_time_of_the_next_one(
+    bound_since: float | None, due: float
+) -> None:
+    serves = replace(STARTS, ready=True, ready_since=1200.0, bound_since=bound_since)
+    assert changing(1300.0, 2, serves).retune_due == due
+    assert changing(1300.0, 2, replace(serves, ready=False)).retune_due == 1900.0
+
+
 @pytest.mark.parametrize(("now", "is_late"), [(1899.9, False), (1900.0, True)])
 def test_other_settings_are_late_from_the_second_in_which_they_must_serve(now: float, *, is_late: bool) -> None:
     [late] = changing(now, 2).pools

@@ -23,7 +23,7 @@ from plimsoll.decision.outcome import Observed
 from plimsoll.decision.planning import figures_of, tenant_of
 from plimsoll.decision.pools import placed_now
 from plimsoll.decision.results.manifests import manifests_of
-from plimsoll.decision.results.reports import is_passing, report_of
+from plimsoll.decision.results.reports import is_passing, report_of, seconds_allowed
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
@@ -333,3 +333,13 @@ def test_what_proved_too_small_on_one_engine_says_nothing_of_another(engine: str
     ready = observing.ready_of(given, Observed(), CommonLessons(), ChangedRequests(), reading=None, now=0.0)
     assert ready is not None
     assert tuple(seen.gpu_type for seen in ready.request.observed) == counted
+
+
+def test_new_replicas_may_take_three_times_as_long_as_the_weights_of_all_their_gpus() -> None:
+    """A download brings 125 MB a second."""
+    pool = PLACED.pools[0]
+    assert pool.choice is not None
+    divided = replace(pool, target=replace(pool.target, split=Split(2)))
+    seconds = 3 * 2 * pool.choice.estimate.weights_bytes / 125e6
+    assert seconds_allowed(deployment_of(), replace(PLACED, pools=(divided,)), 0.0) == seconds
+    assert seconds_allowed(deployment_of(), replace(PLACED, pools=(replace(divided, choice=None),)), 7.0) == 7

@@ -91,6 +91,37 @@ def test_the_price_of_plans_one_after_the_other_is_their_sum_if_both_are_known()
     assert first.with_(Appraisal("search", 1.0, None, 1, seniority_price=None)).seniority_price is None
 
 
+@pytest.mark.parametrize(("bounds", "bound"), [((1.0, 2.0), 3.0), ((None, 2.0), None), ((1.0, None), None)])
+def test_what_is_proven_of_two_placements_is_proven_of_both_together(
+    bounds: tuple[float | None, float | None], bound: float | None
+) -> None:
+    first, last = Appraisal("programme", 4.0, bounds[0], 2), Appraisal("programme", 8.0, bounds[1], 3)
+    assert first.with_(last) == Appraisal("programme", 12.0, bound, 5)
+
+
+@pytest.mark.parametrize(
+    ("bill", "bound", "least", "proven"),
+    [
+        (2.0, 1.8, 1.5, 1.5),
+        (2.0, 1.8, 1.9, 1.8),
+        (2.0, None, 1.5, 1.5),
+        (1.5 - 1e-9, 1.5, 1.5, 1.5),
+        (1.4, 1.4, 1.5, None),
+    ],
+    ids=[
+        "another size is cheaper",
+        "another bound is",
+        "no other bound",
+        "the least but for rounding",
+        "fewer replicas",
+    ],
+)
+def test_a_size_that_was_chosen_alone_is_compared_with_the_least_bill_of_any(
+    bill: float, bound: float | None, least: float, proven: float | None
+) -> None:
+    assert Appraisal("programme", bill, bound, 1).in_any_size(least).bound == proven
+
+
 def test_the_levels_of_those_who_may_wait_count_from_one_and_without_a_gap() -> None:
     """A programme is solved for each of them."""
     kind = Kind((Choice((H100, Split(1)), 1, 2.0, 0, (0,)),), (3,), whole=False, spare=0, level=0)

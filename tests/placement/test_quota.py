@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.adapters import highs
 from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Reason, RemedyKind
@@ -94,6 +95,16 @@ def test_tenants_of_one_namespace_share_it_the_older_first_and_others_are_untouc
         quotas={"tight": {RESOURCE: 3}},
     )
     assert [placed(each) for each in (older, younger, neighbour)] == [2, 1, 2]
+
+
+@pytest.mark.parametrize("left", [(1, 3), (3, 1), (0, 4), (4, 0)])
+def test_deployments_that_differ_only_in_their_namespace_keep_each_its_own_quota(left: tuple[int, int]) -> None:
+    """All GPUs are theirs: a younger deployment without a quota gets none."""
+    names = "one", "two"
+    wanted = [*(who("a", name, replicas=4) for name in names), who("b", "wide", replicas=4)]
+    quotas = {name: {RESOURCE: most} for name, most in zip(names, left, strict=True)}
+    decisions = plan(wanted, fleet(node("h", H100, 4)), quotas=quotas, solver=highs.fleetwide())
+    assert [placed(each) for each in decisions] == [*left, 0]
 
 
 def test_other_resources_of_the_namespace_are_not_limited_by_it() -> None:

@@ -21,7 +21,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.nodes import eligible_nodes
 from plimsoll.placement.options.total_load import sizes_of, with_size
 from plimsoll.placement.plan import plan
-from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver, Stock
+from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Solver, Stock
 from plimsoll.placement.solvers.greedy import solve_greedily
 from plimsoll.placement.solvers.sizes import Score, score_of
 from plimsoll.placement.solvers.turn import Turn
@@ -206,6 +206,14 @@ def test_a_change_of_the_load_keeps_the_old_replicas_until_the_new_ones_serve() 
     kept = {each.name: each for each in decision.pools}
     assert "l40s-48gb-tp1" in kept
     assert decision.missing == 0
+
+
+@pytest.mark.parametrize(("kept", "missing"), [(1, 0.5), (2, 0), (3, 0)])
+def test_more_replicas_than_wanted_make_no_size_better(kept: int, missing: float) -> None:
+    where = fleet(node("h", H100, 8, held=kept))
+    stock = Stock(where, Ledger.of(where))
+    demand = demand_of(tenant(request(replicas=2), pool(H100, replicas=kept)), where, Memo())
+    assert score_of(Award(demand, stock.ledger), stock)[0] == missing
 
 
 def test_expected_lengths_count_for_sizes_too() -> None:

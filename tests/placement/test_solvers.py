@@ -9,10 +9,16 @@ import pytest
 from plimsoll.adapters import highs
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import SOLVERS, Award, Solver, Stock
+from plimsoll.placement.solvers.deciding import Decided
+from plimsoll.placement.solvers.formulation import Share
+from plimsoll.placement.solvers.packing import pack
+from plimsoll.placement.solvers.problem import Choice, Kind, Posed, Problem
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 
@@ -96,3 +102,18 @@ def test_an_award_of_nothing_leaves_a_deployment_as_it_is_and_says_nothing() -> 
     assert (decision.missing, decision.placed_now, decision.change_blocked) == (1, False, False)
     assert (decision.rejections, decision.remedies, decision.departures) == ((), (), ())
     assert not decision.rehomings_spent
+
+
+def test_of_deployments_that_are_divided_the_oldest_get_the_preferred_choices() -> None:
+    """Three of two replicas each, with room for three, two and one replica of the choices."""
+    choices = tuple(Choice((name, Split(1)), 1, 1.0, 0, ()) for name in ("first", "second", "third"))
+    posed = Posed(Problem((Kind(choices, (2,), whole=False, spare=0, level=0),), (3,), ()), ((0, 1, 2),), ())
+    share = Share(whole=(), mixed=((0, 3),), loose=((0, 3), (1, 2), (2, 1)), parts=())
+    parts, _ = pack(Decided(posed, (share,), Appraisal("programme", 6.0, 6.0, 3)), Ledger.of(fleet(node("l", L40S, 0))))
+    assert [(part.demand, part.place[0], part.replicas) for part in parts] == [
+        (0, "first", 2),
+        (1, "first", 1),
+        (1, "second", 1),
+        (2, "second", 1),
+        (2, "third", 1),
+    ]

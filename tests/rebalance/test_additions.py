@@ -396,6 +396,34 @@ def test_what_is_taken_back_are_the_last_additions_in_vain_and_no_number_of_some
     assert replicas_without(replace(facts, now=NOW - 1)) == min(replicas, wanted + 1), "one goes on for half an hour"
 
 
+@pytest.mark.parametrize(("failures", "seconds"), [(0, PATIENT_SECONDS), (1, 1.5 * STARTUP), (2, 60.0)])
+def test_pods_have_their_time_before_they_are_taken_back_and_the_less_the_more_often_they_failed(
+    failures: int, seconds: float
+) -> None:
+    changes = ChangeHistory((_made(ChangeKind.ADD, 2, 1, VAIN), _made(ChangeKind.ADD, 4, 2, VAIN)))
+
+    def without(age: float) -> int:
+        pods = tuple(Newcomer(NOW - age, "", failures) for _ in range(3))
+        memory = LoopMemory(startup_seconds=STARTUP)
+        return replicas_without(situation(EASY, replicas=4, history=changes, newcomers=pods, memory=memory))
+
+    assert (without(seconds), without(seconds + 1)) == (4, 1)
+
+
+def test_additions_in_vain_are_taken_back_down_to_the_minimum_and_not_at_it() -> None:
+    changes = ChangeHistory((_made(ChangeKind.ADD, 2, 1, VAIN), _made(ChangeKind.ADD, 4, 2, VAIN)))
+    pods = tuple(Newcomer(NOW - 1890, PULL, 2) for _ in range(3))
+
+    def decided(least: int) -> object:
+        policy = replace(AUTO, min_replicas=least)
+        return decide(
+            situation(EASY, replicas=4, history=changes, newcomers=pods, policy=policy), room_for_all(4)
+        ).decision
+
+    found = [decided(least) for least in (1, 3, 4)]
+    assert [each.count if isinstance(each, RemoveReplica) else 0 for each in found] == [3, 1, 0]
+
+
 def test_a_number_that_people_write_is_not_taken_back() -> None:
     course = Course([FAILS])
     while "TakeBack" not in course.kinds():

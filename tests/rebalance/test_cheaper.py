@@ -417,6 +417,18 @@ def test_the_replicas_for_a_load_are_rounded_up_from_a_part_that_counts(parts: f
     assert site.replicas(rate) == replicas
 
 
+@pytest.mark.parametrize("tokens", [1000, 10**9], ids=["a larger cache there", "a smaller one"])
+def test_a_smaller_cache_keeps_as_much_less_of_the_prompts_and_a_larger_one_no_more(tokens: int) -> None:
+    what_if, lengths = h100(L40S_NODE), Lengths(1000, 200, 600, 1100)
+    assert what_if.market is not None
+    model = replace(replica_model(), kv_tokens=tokens)
+    here = Site((H100, Split(1)), model, lengths, 1.0, 1.0, FIRST_STARTUP_SECONDS)
+    found = list(sites_elsewhere(what_if.tenant, what_if.market(), LoopMemory(), here))
+    assert (L40S, Split(1)) in {there.place for there in found}
+    for there in found:
+        assert there.lengths == replace(lengths, cached=600 * min(1.0, there.model.kv_tokens / tokens))
+
+
 @pytest.mark.parametrize("also", [(), ((H100, Split(1)),)], ids=["elsewhere", "here, too"])
 def test_the_place_where_replicas_are_is_no_other_place_unless_it_is_offered_as_well(also: tuple[Place, ...]) -> None:
     what_if = h100(L40S_NODE)

@@ -56,6 +56,12 @@ def test_nothing_is_not_an_empty_queue() -> None:
     assert queue_of([scrapes(0, 0)], NOW).is_known
 
 
+@pytest.mark.parametrize(("ahead", "waiting"), [(5.0, 3), (5.5, 2)])
+def test_a_scrape_counts_that_is_ahead_by_no_more_than_clocks_differ(ahead: float, waiting: int) -> None:
+    queue = queue_of([scrapes(1, 2, 3, newest=NOW + ahead)], NOW)
+    assert (queue.state, queue.waiting) == (SignalState.FRESH, waiting)
+
+
 def test_a_process_that_ended_holds_nothing() -> None:
     queue = queue_of([scrapes(9, 9, newest=NOW - 70), scrapes(1)], NOW)
     assert (queue.state, queue.waiting) == (SignalState.FRESH, 1)

@@ -386,3 +386,12 @@ def test_what_arrivals_added_cools_down_as_ever_next_to_a_forecast() -> None:
 def test_a_forecast_never_waits_longer_than_a_cool_down() -> None:
     where = forecast_added(200)
     assert held(REMOVE, replace(where, policy=POLICY)) is None
+
+
+@pytest.mark.parametrize(("least", "replicas", "stays"), [(0, 1, True), (0, 2, False), (2, 2, True), (2, 3, False)])
+def test_the_last_replica_gives_way_to_nobody_even_if_none_has_to_run(
+    least: int, replicas: int, *, stays: bool
+) -> None:
+    where = situation(policy=replace(POLICY, min_replicas=least), replicas=replicas, ready=replicas)
+    wait = held_back(RemoveReplica(DecisionReason.GIVES_WAY), where)
+    assert (wait is not None and wait.reason is DecisionReason.AT_MIN_REPLICAS) is stays

@@ -150,6 +150,12 @@ def test_only_what_came_lately_counts_and_its_mean_is_of_the_same_requests() -> 
     assert p95(pod([], FAST, SLOW)) == pytest.approx(7.5)
 
 
+def test_what_came_between_two_scrapes_came_at_a_constant_rate() -> None:
+    """Half of the fast ones count: 130 of the 150 requests are below 5 s, and 20 between 5 and 10."""
+    scrapes = [sample(NOW - 40, []), sample(NOW - 10, FAST), sample(NOW, FAST + SLOW)]
+    assert p95(Track("a", scrapes, LONG_AGO), windows=(25.0,)) == pytest.approx(5 + 5 * (142.5 - 130) / 20)
+
+
 def test_few_requests_are_counted_over_a_longer_time_and_too_few_give_none() -> None:
     few = [0.3] * 20
     assert p95(pod([], few, few, few, few)) == pytest.approx(0.48)

@@ -408,7 +408,7 @@ def test_long_answers_that_still_run_count_where_few_have_ended() -> None:
     ],
 )
 def test_while_many_answers_run_the_mean_is_not_that_of_the_short_ones(
-    begun: int, ended: int, tokens: int, mean: float
+    begun: int, ended: int, tokens: float, mean: float
 ) -> None:
     """Answers that ended had 50 tokens, because short ones end first."""
     last = replace(

@@ -338,6 +338,7 @@ def refused() -> Iterator[tuple[type[Any], type[StatusModel], dict[str, Any]]]:
     yield Rehoming, MoreThanRehomingStatus, {}
     yield Rehoming, RehomingStatus, {"unkept": ("node",)}
     yield Rehoming, RehomingStatus, {"beside": ("zone",)}
+    yield Rehoming, RehomingStatus, {"beside": ("node",)}
     yield Rehoming, RehomingStatus, {"zone": Field("zone")}
     yield Rehoming, RehomingStatus, {"reason": Field("node")}
 

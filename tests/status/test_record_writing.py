@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,11 +12,11 @@ from pydantic import ValidationError
 from plimsoll import __version__
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
-from plimsoll.domain.decisions.outcomes import Remedy, Split
+from plimsoll.domain.decisions.outcomes import Remedy, Split, Suggestion
 from plimsoll.domain.decisions.proposals import Proposal, ProposalReason, Share
 from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
 from plimsoll.domain.models.precision import KvPrecision, Precision
-from plimsoll.domain.public_words import ConditionReason, RemedyKind
+from plimsoll.domain.public_words import ConditionReason, RemedyKind, SuggestionKind
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.domain.units import GIB, to_rfc3339
 from plimsoll.performance.model import cost
@@ -57,6 +58,26 @@ def serving(**more: Any) -> Report:
         pools=(view,),
         **more,
     )
+
+
+@pytest.mark.parametrize(
+    ("saving", "seconds", "shown"),
+    [
+        (Decimal("1.5"), 0.04, {"hourlySaving": "1.50", "tpotMilliseconds": 40}),
+        (None, 0.04, {"tpotMilliseconds": 40}),
+        (Decimal("1.5"), None, {"hourlySaving": "1.50"}),
+    ],
+)
+def test_a_suggestion_has_the_figures_that_are_known(
+    saving: Decimal | None, seconds: float | None, shown: dict[str, Any]
+) -> None:
+    numbers = (("place", "l4-24gb x 1"), ("gpus", 1))
+    about = serving()
+    assert about.decision is not None
+    cheaper = Suggestion(SuggestionKind.NARROW_KV_CACHE, numbers, saving, seconds)
+    [found] = written(replace(about, decision=replace(about.decision, suggestions=(cheaper,))))["suggestions"]
+    assert {name: found[name] for name in found if name not in ("kind", "message")} == shown
+    assert found["kind"] == "NarrowKvCache"
 
 
 @pytest.mark.parametrize(

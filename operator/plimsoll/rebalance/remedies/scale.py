@@ -64,7 +64,7 @@ def remove_replicas(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Off
     if diagnosis.kind not in _LESS:
         return None
     now = situation.placement.replicas
-    count = max(1, now - max(diagnosis.replicas, situation.policy.min_replicas))
+    count = now - max(diagnosis.replicas, situation.policy.min_replicas)
     return ask(RemoveReplica(diagnosis.reason, diagnosis.numbers, count), _with_replicas(ask.tenant, -count))
 
 
