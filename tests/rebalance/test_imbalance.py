@@ -133,3 +133,14 @@ def test_one_long_request_that_fills_a_rank_for_a_scrape_is_none() -> None:
 def test_ranks_that_came_lately_are_judged_alone() -> None:
     """An engine with another number of ranks replaced one of the same name."""
     assert found(QUIET, (0.1, 0.1), UNEVEN).reason is DecisionReason.RANKS_IMBALANCED
+
+
+@pytest.mark.parametrize(("scrapes", "is_found"), [(3, False), (4, True)])
+def test_the_queue_of_a_rank_is_its_mean_over_the_last_minute(scrapes: int, is_found: bool) -> None:  # noqa: FBT001 - a column
+    """The minute has five scrapes, and eight requests wait in some of them: 4.8 or 6.4 on average."""
+    samples = pod("p0", QUIET, moments()).samples
+    waiting = [(8.0, 0.0)] * scrapes
+    queues = [(0.0, 0.0)] * (len(samples) - scrapes) + waiting
+    queued = (replace(_with(each, (0.3, 0.3)), rank_queues=queue) for each, queue in zip(samples, queues, strict=True))
+    where = situation(QUIET, load=summary(PodSignals("p0", tuple(queued)), now=NOW))
+    assert (diagnose(where, judged(where)).reason is DecisionReason.RANKS_IMBALANCED) is is_found
