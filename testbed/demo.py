@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -43,6 +44,8 @@ COLUMNS = (
 )
 OPERATOR = {"PLIMSOLL_SIGNALS_SECONDS": "1", "PLIMSOLL_APPROVALS": "true"}
 """The operator looks at the load every second, so that the story is short, and hears approvals as under its chart."""
+_EXPECTED = (NotInTime, RuntimeError, OSError, subprocess.SubprocessError)
+"""What programs, requests and waits of the testbed raise, with a message that says what was tried."""
 PLIMSOLL = Path(sys.executable).with_name("plimsoll")
 
 
@@ -57,8 +60,8 @@ def main() -> int:
             _on_existing_cluster(arguments, console)
         else:
             _on_own_control_plane(arguments, console)
-    except NotInTime as error:
-        console.print(f"\nA step did not come true: {error}", style="bold red", highlight=False)
+    except _EXPECTED as error:
+        console.print(f"\nA step did not come true: {error}", style="bold red", highlight=False, markup=False)
         return 1
     except KeyboardInterrupt:
         console.print("\nEverything is stopped and removed.")

@@ -56,7 +56,12 @@ def wake_from_zero(router: PlayedRouter, story: Story) -> None:
     story.types(wake_command(router))
     with ThreadPoolExecutor(1) as client:
         asked = client.submit(router.ask, QUESTION)
-        story.wait(asked.done, "an answer")
+        try:
+            story.wait(asked.done, "an answer")
+        except BaseException:
+            # The end of the block waits for the request, which nobody answers any more.
+            router.end()
+            raise
     served_by = json.loads(asked.result())["servedBy"]
     if not served_by:
         raise NotInTime(f"no replica of {NAME} answered")

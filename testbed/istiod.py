@@ -146,6 +146,8 @@ class Istiod:
         self.stop()
 
     def _is_ready(self) -> bool:
+        if not self._child.is_running:
+            raise NotInTime(f"istiod ended with status {self._child.exit_status}")
         try:
             http_text(f"http://127.0.0.1:{self._ready_port}/ready", timeout=2)
         except (ApiError, OSError):

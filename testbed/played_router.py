@@ -5,6 +5,7 @@ The real ones are run by ``tests/live/test_routing.py``. This one needs no build
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import threading
@@ -19,11 +20,15 @@ from testbed.engine_pods import PICKER_LABEL
 from testbed.engines import PageServer
 from testbed.gateway_metrics import exposition
 
-API_PORT, METRICS_PORT = 8000, 9090
-"""Those of the rendered Envoys and of the rendered picker."""
+METRICS_PORT = 9090
+"""That of the rendered picker, at which the operator asks for the queue."""
 
 _ROUND_SECONDS = 0.2
 _PATIENCE_SECONDS = 600.0
+
+
+class PortTaken(RuntimeError):
+    """A port that cannot be another one is taken."""
 
 
 class PlayedRouter:
@@ -34,6 +39,9 @@ class PlayedRouter:
         namespace: of the deployment.
         name: of the deployment, and of its InferencePool.
         serving: the names of the pods that serve it now.
+
+    Raises:
+        PortTaken: another program listens on the picker's port at every address.
     """
 
     def __init__(self, client: ApiClient, namespace: str, name: str, serving: Callable[[], Sequence[str]]) -> None:
@@ -41,13 +49,15 @@ class PlayedRouter:
         self._held, self._lock, self._ended = 0, threading.Lock(), threading.Event()
         self.address = f"127.{random.randint(1, 240)}.{random.randint(0, 255)}.1"  # noqa: S311 -- guards nothing
         handler = _handler(self)
-        self._servers = [PageServer((self.address, port), handler) for port in (API_PORT, METRICS_PORT)]
+        metrics = _listening(self.address, METRICS_PORT, handler)
+        self._api = PageServer((self.address, 0), handler)
+        self._servers = [self._api, metrics]
         self._loop = BackgroundLoop("testbed-router", self.show_address, _ROUND_SECONDS)
 
     @property
     def url(self) -> str:
         """Where completions are asked for."""
-        return f"http://{self.address}:{API_PORT}/v1/completions"
+        return f"http://{self.address}:{self._api.server_port}/v1/completions"
 
     def ask(self, question: str) -> str:
         """Send a body there, and return the answer. Raises OSError or ApiError."""
@@ -103,6 +113,18 @@ class PlayedRouter:
         for server in self._servers:
             server.shutdown()
             server.server_close()
+
+
+def _listening(address: str, port: int, handler: type[BaseHTTPRequestHandler]) -> PageServer:
+    try:
+        return PageServer((address, port), handler)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise PortTaken(
+            f"port {port} of {address} is taken, and the played router needs it: end the program that listens on port "
+            f"{port} at all addresses"
+        ) from error
 
 
 def _handler(router: PlayedRouter) -> type[BaseHTTPRequestHandler]:

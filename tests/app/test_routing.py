@@ -382,6 +382,28 @@ async def test_a_controller_that_does_not_answer_within_two_minutes_is_a_trouble
     world.check_neighbour()
 
 
+async def test_a_route_that_an_admission_webhook_refuses_is_not_the_controllers_to_answer_for(
+    world: World, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied = world.api.apply
+
+    def refuse_routes(manifest: Body, user: str) -> Any:
+        if manifest["kind"] == "HTTPRoute":
+            raise ClusterRefused("apply httproutes chat", 403, 'admission webhook "w" denied')
+        return applied(manifest, user)
+
+    monkeypatch.setattr(world.api, "apply", refuse_routes)
+    world.open_gateway()
+    world.ask("Gateway")
+    await world.go_on(5)
+    clock.now += 121
+    await world.go_on(2)
+    body = world.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(TENANT, "chat")) or {}
+    assert 'refused to apply httproutes chat: admission webhook "w" denied' in condition(body, "Ready")["message"]
+    assert world.status()["routing"]["message"] == "There is no HTTPRoute to Gateway infra/shared yet."
+    world.check_neighbour()
+
+
 @pytest.mark.parametrize("reason", ["BackendNotFound", "InvalidExtensionRef"])
 async def test_a_controller_that_has_yet_to_see_the_parts_of_a_new_route_is_no_trouble_for_two_minutes(
     world: World, clock: Clock, reason: str

@@ -111,12 +111,23 @@ def test_a_controller_that_turns_the_pool_down_cannot_lead_there_and_one_that_sa
             [{"type": "ResolvedRefs", "status": "False", "reason": "InvalidExtensionRef", "observedGeneration": 3}],
             False,
         ),
-        ([{"type": "Accepted", "status": "False", "reason": "HTTPRouteNotAccepted", "observedGeneration": 2}], True),
+        ([{"type": "Accepted", "status": "False", "reason": "NotSupportedByParent", "observedGeneration": 2}], True),
     ):
         pool = _route({"parentRef": PARENT, "conditions": conditions})
         found = read_gateway(REF, None, _route(good), pool, may_read=False)
         assert (found.is_accepted, found.is_resolved) == (True, resolved)
         assert ("InvalidExtensionRef" in found.complaint) is not resolved
+
+
+def test_a_route_of_somebody_else_to_the_pool_that_is_refused_says_nothing_of_this_one() -> None:
+    """Istio takes the first route to a pool for the pool's own answer."""
+    for accepted in ("True", "False"):
+        said = _said(accepted, "NotAllowedByListeners")
+        said["conditions"].append({**said["conditions"][0], "type": "ResolvedRefs", "status": "True"})
+        for reason, resolved in (("HTTPRouteNotAccepted", True), ("NotSupportedByParent", False)):
+            found = read_gateway(REF, None, _route(said), _route(_said("False", reason)), may_read=False)
+            assert (found.is_accepted, found.is_resolved) == (accepted == "True", resolved)
+            assert "HTTPRouteNotAccepted" not in found.complaint
 
 
 def test_an_answer_without_a_generation_is_about_what_is_there() -> None:

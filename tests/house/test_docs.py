@@ -108,6 +108,7 @@ from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
 from plimsoll.status.record.decisions import MOST_DECISIONS
 from testbed.fleet import mixed_fleet
 from testbed.own_programs import SUITABLE
+from testbed.played_router import METRICS_PORT
 from testbed.versions import FAMILIES
 from tests.support.documented import ROOT, Written, commands, parts, understood, written
 from tests.support.planning import request
@@ -412,6 +413,7 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         fake_nodes,
         programs,
         suitable,
+        lambda: f"The played router needs port {METRICS_PORT}",
     ),
     "SCOPE.md": (
         releases,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Event
 from typing import Any, cast
 
 import pytest
 
 from plimsoll.adapters.prometheus.router_scrape import queue_on
+from testbed import demo_routing, played_router
 from testbed.api_client import ApiClient, http_text
-from testbed.played_router import PlayedRouter
-from testbed.waiting import wait_until
+from testbed.played_router import PlayedRouter, PortTaken
+from testbed.story import Story
+from testbed.waiting import NotInTime, wait_until
 
 QUESTION = json.dumps({"model": "chat", "prompt": "x"})
 HANG_SECONDS = 120.0
@@ -91,3 +95,52 @@ def test_its_own_pickers_get_its_address_and_those_of_a_neighbour_keep_theirs(pl
     assert path == "/api/v1/namespaces/team/pods/new/status"
     assert patch == {"status": {"podIP": address, "podIPs": [{"ip": address}]}}
     assert {each for each, _ in played.client.written} == {path}
+
+
+def test_a_port_that_another_program_has_at_all_addresses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with HTTPServer(("0.0.0.0", 0), BaseHTTPRequestHandler) as other:  # noqa: S104 -- as many programs listen
+        monkeypatch.setattr(played_router, "METRICS_PORT", other.server_port)
+        with pytest.raises(PortTaken, match=f"port {other.server_port} of 127.* is taken"):
+            PlayedRouter(cast("ApiClient", FakeClient()), "team", "chat", list)
+
+
+@dataclass
+class HoldsAlways:
+    """A router whose requests nobody answers."""
+
+    url: str = ""
+    let_go: Event = field(default_factory=Event)
+    serving: Callable[[], list[str]] = list
+
+    def ask(self, question: str) -> str:
+        self.let_go.wait(HANG_SECONDS)
+        return question
+
+    def end(self) -> None:
+        self.let_go.set()
+
+
+@dataclass
+class EndsWhileItWaits:
+    """A story that ends while it waits for the answer."""
+
+    end: BaseException
+
+    def tell(self, text: str) -> None: ...
+
+    def does(self, *arguments: str) -> None: ...
+
+    def types(self, command: str) -> None: ...
+
+    def wait(self, question: Callable[[], object], what: str) -> None:
+        if what == "an answer":
+            assert not question(), "it is held"
+            raise self.end
+
+
+@pytest.mark.parametrize("end", [NotInTime("an answer"), KeyboardInterrupt()], ids=["late", "ctrl-c"])
+def test_a_story_that_ends_while_a_request_is_held_does_not_wait_for_it(end: BaseException) -> None:
+    router = HoldsAlways()
+    with pytest.raises(type(end)):
+        demo_routing.wake_from_zero(cast("PlayedRouter", router), cast("Story", EndsWhileItWaits(end)))
+    assert router.let_go.is_set(), "the request was let go"

@@ -410,7 +410,9 @@ class RehomingStatus(StatusModel):
     pipeline_parallel: int | None = optional("Pipeline stages, if there were several.")
     expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
     data_parallel: int | None = optional(ENGINES)
-    at: Time = Field(description="Time when replicas last left it. It is not used again within an hour.")
+    at: Time = Field(
+        description="Time when replicas last left it. For an hour it is used only if there is no other place."
+    )
     reason: str = Field(
         default="",
         description="The obstacle of the scheduler, the engine's failure, ReplicaSlow or ReplicaSilent, in one word.",

@@ -20,6 +20,11 @@ Body = Mapping[str, Any]
 LONGEST_COMPLAINT = 300
 """The most characters of a controller's words that are passed on."""
 
+_ABOUT_ROUTES = "HTTPRouteNotAccepted"
+"""The reason of an InferencePool's ``Accepted`` that is about a route to it. The HTTPRoute itself says more: it is
+newer than the pool as it was last listed, and the refused one may be a route that somebody else leads to the pool.
+Source: ``api/v1/inferencepool_types.go`` of the Gateway API Inference Extension 1.5.0."""
+
 _SCHEMES = {"HTTP": ("http", 80), "HTTPS": ("https", 443)}
 """The protocols of listeners, with the port that a URL does not name."""
 
@@ -60,7 +65,7 @@ def read_gateway(
     resolved, unresolved = _answer(parent, "ResolvedRefs", route)
     for kind in ("Accepted", "ResolvedRefs"):
         answer, words = _answer(of_pool, kind, pool)
-        if answer is False and resolved is not False:
+        if answer is False and resolved is not False and not words.startswith(_ABOUT_ROUTES):
             resolved, unresolved = False, words
     view = GatewayView(
         ref.key,

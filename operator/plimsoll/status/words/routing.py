@@ -114,6 +114,8 @@ def _reason(gateway: GatewayView) -> str:
 
 
 def _unanswered(gateway: GatewayView) -> str:
+    if gateway.asked_since is None:
+        return f"There is no HTTPRoute to Gateway {gateway.key} yet."
     if gateway.is_accepted:
         why = f" ({gateway.complaint})" if gateway.complaint else ""
         answer = "has accepted the HTTPRoute, and does not say that it can send requests there yet"
