@@ -11,8 +11,10 @@ import pytest
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.write.executor import Note
 from plimsoll.app.write.notes import notes_of, warning
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason, EventReason
 from plimsoll.placement.demands.pools import Decision, Pool
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.explain import estimate_sentence
 from plimsoll.placement.plan import plan
 from plimsoll.rebalance.state.decisions import (
@@ -127,6 +129,32 @@ def test_a_change_of_the_live_loop_is_an_event_of_its_own_with_its_sentence(chan
         "LoopTurn", SimpleNamespace(acted=False, decision=decision, standing=standing, given_up="", cleared=())
     )
     assert notes_of(case_of(PLACED, pools=runs, turn=offered)) == []
+
+
+def test_a_change_says_of_a_node_that_it_is_left_only_if_it_is() -> None:
+    """Not if it is used again in the same pass, because the change found no other room."""
+    known = Rehoming(L4, Split(1), "ReplicaSlow", "known", at=1_700_000_000.0)
+    turn = SimpleNamespace(
+        acted=True,
+        decision=AddReplica(DecisionReason.SUSTAINED_QUEUE),
+        standing=SimpleNamespace(last_change="03:00: one replica more."),
+        given_up="",
+        cleared=(),
+    )
+    case = case_of(PLACED, pools=(pool(H100, replicas=2),), turn=cast("LoopTurn", turn))
+    placed = replace(case.outcome.deployment.placed, left=(known,))
+    outcome = replace(case.outcome, deployment=replace(case.outcome.deployment, placed=placed))
+    for now, said in (
+        (replace(known, used_again=True), ""),
+        (known, ""),
+        (
+            replace(known, node="new"),
+            " Replicas are added on node new before 2023-11-14T23:13:20Z only if no other has room.",
+        ),
+    ):
+        report = Report("chat", 1, 2, PLACED, rehomings=(now,))
+        [note] = notes_of(replace(case, outcome=outcome, report=report))
+        assert note.message == f"03:00: one replica more.{said}"
 
 
 def test_a_replacement_that_is_given_up_is_an_event_with_its_cause() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,6 +31,7 @@ from plimsoll.domain.units import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import Obstacle
 from plimsoll.placement.demands.pools import Pool, PoolState
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, StandingRejection
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
@@ -296,6 +297,45 @@ def test_a_new_pod_on_the_node_of_a_slow_replica_ends_before_it_serves_three_tim
             assert kept == turn.standing.replacement
             standing = turn.standing
     assert ended == [""] * 10 if is_ready else ["a-1", "a-1", "a-2", "a-2", "a-3", "a-3", *[""] * 4]
+
+
+REPLACED = DecisionReason.REPLICA_SLOW, DecisionReason.REPLICA_SILENT
+
+
+@pytest.mark.parametrize(
+    ("reason", "known", "is_heard", "given_up", "cleared"),
+    [
+        (REPLACED[0], (REPLACED[0],), False, "", set()),
+        (REPLACED[1], (REPLACED[1], REPLACED[0]), True, "it is like the others again", set()),
+        (REPLACED[0], (), True, "it is like the others again", {"bad"}),
+        (DecisionReason.MAKES_ROOM, (), True, "nobody needs its room", set()),
+    ],
+)
+def test_a_node_is_cleared_by_a_replica_that_is_well_again_and_by_no_other_end(
+    reason: DecisionReason, known: Sequence[DecisionReason], given_up: str, cleared: set[str], *, is_heard: bool
+) -> None:
+    """Not by one that is slow and falls silent, nor by one that speaks again and is slow, nor by room for others."""
+    pods = tuple(replace(pod, node=node) for pod, node in zip(pods_of(2).pods["a"], ("bad", "good"), strict=True))
+    around, old = Surroundings({"a": pods}, {}), pods[0].name
+    signals = reading_of(around, EASY)
+    heard = signals if is_heard else replace(signals, pods={pods[1].name: signals.pods[pods[1].name]})
+    memory = LoopMemory("a", suspects=tuple(Suspect(old, each, NOW - 500, 2.0, 0.1, 0.05) for each in known))
+    standing = Standing(2, 2, ChangeHistory(), memory=memory, replacement=Replacement(old, "bad", reason, NOW - 60))
+    left = [Rehoming("l4-24gb", Split(1), REPLACED[0].value, node, at=NOW - 60) for node in ("bad", "other")]
+    running = Running(FIGURES, pool="a")
+    turn = take_turn(spec_of(), standing, running, around, heard, room_for_all(2), now=NOW, left=left)
+    assert turn.cleared == cleared
+    assert turn.given_up == (f"Pod {old} is not replaced: {given_up}." if given_up else "")
+    assert (turn.standing.replacement is None) is bool(given_up)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_of_an_engine_of_which_nothing_was_learned_nothing_is_written(engine: str) -> None:
+    around = pods_of(1)
+    silent = replace(reading_of(around, EASY), pods={})
+    running = Running(FIGURES, pool="a", engine=engine)
+    turn = take_turn(spec_of(), Standing(1, 1, ChangeHistory()), running, around, silent, room_for_all(1), now=NOW)
+    assert turn.standing.learned is None
 
 
 def test_auto_takes_a_replica_away_under_slack() -> None:

@@ -207,6 +207,10 @@ BAD_FLEETS: dict[str, tuple[str, str]] = {
         "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{resources: {limits: [1]}}]}\n",
         "Pod p: spec.containers[0].resources.limits: [1] cannot be used.",
     ),
+    "a command that is no list": (
+        "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{command: 5}]}\n",
+        "Pod p: spec.containers[0].command: 5 cannot be used. Write a list of strings.",
+    ),
     "a node written twice": (
         "kind: Node\nmetadata: {name: n}\n---\nkind: Node\nmetadata: {name: n}\n",
         "given.yaml, document 2, Node n: ",

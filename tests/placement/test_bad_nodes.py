@@ -16,6 +16,8 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState
 from plimsoll.placement.demands.rehoming import Departure, Rehoming, remembered
+from plimsoll.placement.extra_pods import needed_again
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.plan import plan
 from tests.support.planning import H100, L4, L40S, fleet, node, pool, request, tenant
 
@@ -101,6 +103,18 @@ def test_nodes_of_one_slow_replica_do_not_count_as_such_moves() -> None:
     left = tuple(Rehoming(L4, ONE, "ReplicaSlow", f"n{i}", at=float(i)) for i in range(MAX_REHOMINGS_PER_HOUR))
     found = decided(failing("a"), where, left=left)
     assert (shape(found), found.rehomings_spent) == ([(L4, 1, ("a",))], False)
+
+
+def test_the_node_of_a_slow_replica_is_used_again_by_a_narrower_one_and_not_where_pods_cannot_run() -> None:
+    """The neighbours are a node without a free GPU, and one that another cause closes as well."""
+    nodes = node("full", L4, 2, held=2), node("bad", L4, 2), node("slow", L4, 2, held=1), node("more", L4, 2)
+    where, names = fleet(*nodes), ("full", "bad", "slow", "more")
+    slow = tuple(Rehoming(L4, Split(2), "ReplicaSlow", name, at=0.0) for name in names)
+    left = (*slow, Rehoming(L4, ONE, BROKEN, "bad", at=0.0))
+    wanted = request(replicas=1, node_rules=(left_rule(dict.fromkeys(names, "")),))
+    assert needed_again(wanted, left, where, Ledger.of(where, {})) == ("slow",)
+    known = tuple(replace(each, used_again=each.node == "slow") for each in left)
+    assert needed_again(wanted, known, where, Ledger.of(where, {})) == ("more",)
 
 
 def avoiding(*names: str, **changes: Any) -> Pool:

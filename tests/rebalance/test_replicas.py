@@ -77,6 +77,32 @@ def test_a_later_replica_clears_a_node_once_it_was_watched_for_as_long_as_a_slow
     assert cleared_nodes(slow, where) == set()
 
 
+@every_case(
+    ("siblings", "agreed", "has_model", "expected"),
+    [
+        (1, False, True, {"node-1"}),
+        (0, False, True, set()),
+        (0, True, True, {"node-1"}),
+        (1, False, False, set()),
+    ],
+)
+def test_a_replica_that_nothing_can_be_compared_with_clears_no_node(
+    siblings: int, *, agreed: bool, has_model: bool, expected: set[str]
+) -> None:
+    """However slow it is, it is no suspect then. The neighbour is the case in which it would be one."""
+    serving = (Serving("p0", "node-0", LONG_AGO), Serving("p1", "node-1", NOW - SLOW_SECONDS))
+    where = replace(situation(*[alone(1.0)] * 2, serving=serving), left=(_left(NOW - 200),))
+    traffic = where.load.traffic
+    assert traffic is not None
+    idle = tuple(
+        replace(each, token_seconds=Sum(0.0, 0.0)) if each.pod == "p0" and not siblings else each
+        for each in traffic.loads
+    )
+    where = replace(where, load=replace(where.load, traffic=replace(traffic, loads=idle)))
+    where = where if has_model else replace(where, placement=replace(where.placement, model=None))
+    assert cleared_nodes(replace(where.memory, speed_agreed=agreed), where) == expected
+
+
 ROUTERS = ("random", "least requests", "sticky")
 
 

@@ -353,7 +353,7 @@ def take_turn(
         standing = replace(standing, answered=pending.heard(standing.answered, now))
     cleared = cleared_nodes(standing.memory, situation)
     step = _step(standing, situation, around)
-    if step in _NOT_THE_NODE and standing.replacement is not None:
+    if standing.replacement is not None and _is_not_the_node(step, standing.replacement, standing.memory):
         cleared |= {standing.replacement.node}
     standing, ends, given_up = _gone_on(standing, step, situation, around)
     standing, no_room = _room_gone_on(standing, situation, what_if, progress)
@@ -403,7 +403,15 @@ def _step(standing: Standing, situation: Situation, around: Surroundings) -> Ste
     return step_of(replacement, _progress(replacement, standing, situation, around), situation.now)
 
 
-_NOT_THE_NODE = (Step.RECOVERED, Step.NOT_BETTER)
+def _is_not_the_node(step: Step, replacement: Replacement, memory: LoopMemory) -> bool:
+    """Whether the end of a replacement shows that its node was not why a replica was slow or silent.
+
+    One that is silent no longer may be slow now. One that made room for others shows nothing.
+    """
+    if replacement.is_for_others:
+        return False
+    is_well = all(each.pod != replacement.pod for each in memory.suspects)
+    return step is Step.NOT_BETTER or (step is Step.RECOVERED and is_well)
 
 
 def _gone_on(standing: Standing, step: Step, situation: Situation, around: Surroundings) -> tuple[Standing, str, str]:
@@ -494,11 +502,11 @@ def _progress(replacement: Replacement, standing: Standing, situation: Situation
     new = [each for each in new if not stays_away or each.node != stays_away]
     known = {each.pod for each in load.pods if each.state is SignalState.FRESH}
     certain = [each for each in new if each.name in suspects and is_certain(suspects[each.name], situation)]
-    old, asked = suspects.get(replacement.pod), situation.asked
+    known_as, asked = {each.reason for each in memory.suspects if each.pod == replacement.pod}, situation.asked
     is_asked = asked is not None and asked.pod == replacement.pod
     return Progress(
         is_there=any(each.name == replacement.pod for each in ready),
-        is_suspect=is_asked if replacement.is_for_others else old is not None and old.reason is replacement.reason,
+        is_suspect=is_asked if replacement.is_for_others else replacement.reason in known_as,
         spare=len(ready) - standing.target_replicas,
         newest_since=max((each.ready_since or 0.0 for each in new), default=None),
         newest_is_doubtful=any(each.name in suspects or each.name not in known for each in new),
@@ -586,7 +594,7 @@ def _approved(spec: InferenceDeploymentSpec, standing: Standing, answered: Answe
 def _worth_writing(standing: Standing, decided: LoopResult) -> Learned | None:
     """Return what the status shall say was learned. Small differences are not worth a write."""
     known, now = standing.learned, decided.memory.learned
-    if known is None and now == Learned(now.pool):
+    if known is None and now == Learned(now.pool, engine=now.engine):
         return None
     return known if known is not None and now.is_like(known) else now
 

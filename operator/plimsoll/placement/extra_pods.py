@@ -137,14 +137,15 @@ def replacements(
 def needed_again(request: Request, left: Sequence[Rehoming], fleet: Fleet, ledger: Ledger) -> tuple[str, ...]:
     """Return the node that a deployment without room elsewhere uses again; empty if there is none.
 
-    It is the first of ``left`` that has room for a replica of the kind that left it, and where pods can run.
+    It is the first of ``left`` with a free GPU and where pods can run: replicas may be narrower than the slow one was.
     """
+    closed = {each.node for each in left if not each.is_of_one_replica}
     asked = replace(
         request, node_rules=tuple(rule for rule in request.node_rules if rule.reason is not Reason.NODE_LEFT)
     )
     for each in left:
         here = tuple(node for node in eligible_nodes(asked, fleet, each.gpu_type) if node.name == each.node)
-        if each.is_shunned and ledger.room_for(here, each.split.shape, enough=1):
+        if each.is_shunned and each.node not in closed and ledger.largest(here):
             return (each.node,)
     return ()
 

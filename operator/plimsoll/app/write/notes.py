@@ -49,7 +49,7 @@ def _left(desired: Desired) -> Iterator[str]:
     """Yield which node takes no further replicas from this decision on, and until when."""
     before = desired.outcome.deployment.placed.left
     for each in () if desired.report is None else desired.report.rehomings:
-        if each.is_of_one_replica and each not in before:
+        if each.is_shunned and each not in before:
             until = to_rfc3339(each.until)
             yield f"Replicas are added on node {each.node} before {until} only if no other has room."
 

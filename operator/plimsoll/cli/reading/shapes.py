@@ -50,6 +50,7 @@ def _check_pod(check: _Check, spec: Body, status: Body) -> None:
     check.text(status, "status", "phase")
     for part in ("containers", "initContainers"):
         for name, container in check.mappings(spec, "spec", part):
+            check.texts(container, name, "command")
             resources = check.mapping(container, name, "resources")
             for section in ("requests", "limits"):
                 check.quantities(resources, f"{name}.resources", section)

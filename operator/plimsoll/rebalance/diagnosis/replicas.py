@@ -127,7 +127,7 @@ def cleared_nodes(memory: LoopMemory, situation: Situation) -> frozenset[str]:
     It has served there for as long as a replica must be slow or silent until it counts as that.
     """
     load, suspects = situation.load, {each.pod for each in memory.suspects}
-    measured = () if load.traffic is None else {each.pod for each in load.traffic.loads if _is_measured(each)}
+    compared = _compared(memory, situation)
     fresh = {each.pod for each in load.pods if each.state is SignalState.FRESH}
     return frozenset(
         left.node
@@ -135,11 +135,20 @@ def cleared_nodes(memory: LoopMemory, situation: Situation) -> frozenset[str]:
         for each in situation.placement.serving
         if each.node == left.node
         and each.pod not in suspects
-        and each.pod in (measured if left.reason == DecisionReason.REPLICA_SLOW else fresh)
+        and each.pod in (compared if left.reason == DecisionReason.REPLICA_SLOW else fresh)
         and each.since is not None
         and each.since >= left.at
         and situation.now - each.since >= _seconds_to_be_certain(left.reason, situation)
     )
+
+
+def _compared(memory: LoopMemory, situation: Situation) -> frozenset[str]:
+    """Return the replicas that would be suspects if they were slow: of others, nothing can be said now."""
+    traffic = situation.load.traffic
+    if traffic is None or traffic.lengths is None or situation.placement.model is None:
+        return frozenset()
+    measured = frozenset(each.pod for each in traffic.loads if _is_measured(each))
+    return measured if len(measured) > 1 or memory.speed_agreed else frozenset()
 
 
 def silent_pods(memory: LoopMemory, situation: Situation) -> frozenset[str]:
