@@ -401,6 +401,8 @@ async def test_a_route_that_an_admission_webhook_refuses_is_not_the_controllers_
     body = world.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(TENANT, "chat")) or {}
     assert 'refused to apply httproutes chat: admission webhook "w" denied' in condition(body, "Ready")["message"]
     assert world.status()["routing"]["message"] == "There is no HTTPRoute to Gateway infra/shared yet."
+    assert world.status()["readyReplicas"] == 1, "the engine runs, and the plain Service leads to it"
+    assert world.status()["url"] == "http://chat.routed.svc:8000/v1"
     world.check_neighbour()
 
 

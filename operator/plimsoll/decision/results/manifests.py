@@ -41,7 +41,8 @@ def manifests_of(
     budget comes after its pods: Kubernetes records an event about a budget without pods, and writes its status again
     for each pod that follows. While replicas leave a node that goes, the budget comes before their successors: it keeps
     a drain from ending pods too early. While weights are copied to a claim there is no Deployment: what runs keeps its
-    template, and new pods would wait on GPUs for their files.
+    template, and new pods would wait on GPUs for their files. The router comes last: who is refused a part of it has
+    engines and the plain Service.
 
     Args:
         outcome: the decision.
@@ -66,13 +67,12 @@ def manifests_of(
     if view is not None and not view.is_ready:
         return (*copying, service(options))
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
-    if routing is not None and not router.missing:
-        copying = (*copying, *_routing(outcome, options, routing, pools))
+    routed = _routing(outcome, options, routing, pools) if routing is not None and not router.missing else ()
     goes = bool(outcome.besides.leaving)
     keeps = count(active(decision.pools)) if goes else None
     budget = disruption_budget(options, keeps)
     rest = (service(options), budget, *pools) if goes else (service(options), *pools, budget)
-    return (*copying, *rest)
+    return (*copying, *rest, *routed)
 
 
 def _copying(
