@@ -65,7 +65,7 @@ test-browser: $(READY) build browser ## the console in a real Chromium: every pa
 	PLIMSOLL_ALL=1 $(PYTEST) -m browser $(AT_ONCE) $(ARGS)
 
 test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
-	$(WAITING) $(PYTEST) -m "cluster and not browser and not at_length" $(AT_ONCE) $(ARGS)
+	$(WAITING) PLIMSOLL_ALL=1 $(PYTEST) -m "cluster and not browser and not at_length" $(AT_ONCE) $(ARGS)
 
 poison: $(READY) build ## all poison and forgeries on a real API server (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
 	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py \

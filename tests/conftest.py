@@ -14,7 +14,7 @@ from testbed.ending import interrupt
 from testbed.processes import fork_ours
 from testbed.waiting import PATIENCE
 from tests.support import tables
-from tests.support.order import longest_file_first, number, stories_in_order
+from tests.support.order import longest_file_first, number, stories_in_order, without_waiting
 
 pytest_plugins = ["tests.support.cluster", "tests.support.failures", "tests.support.versions", "tests.support.workers"]
 
@@ -48,8 +48,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the steps of a story in order, and let several workers take the longest files first."""
-    items[:] = stories_in_order(items)
+    """Keep the steps of a story in order, leave out what waits for another day, and take the longest files first."""
+    today, waiting = without_waiting(stories_in_order(items))
+    config.hook.pytest_deselected(items=waiting)
+    items[:] = today
     if hasattr(config, "workerinput"):
         items[:] = longest_file_first(items)
 

@@ -8,7 +8,16 @@ from typing import cast
 
 import pytest
 
-from tests.support.order import ROOT, SECONDS, longest_file_first, number, stories_in_order
+from tests.support.order import (
+    IN_TURN,
+    ROOT,
+    SECONDS,
+    longest_file_first,
+    number,
+    stories_in_order,
+    without_waiting,
+)
+from tests.support.tables import ALL, SEED
 
 LONGEST, SHORTER = "tests/cluster/test_live_loop.py", "tests/cluster/test_zero.py"
 
@@ -29,7 +38,28 @@ class FakeItem:
 
 
 def test_every_row_is_a_file_of_tests() -> None:
-    assert [name for name in SECONDS if not (ROOT / name).is_file()] == []
+    assert [name for name in [*SECONDS, *IN_TURN] if not (ROOT / name).is_file()] == []
+
+
+def test_half_of_the_files_in_turn_run_today_all_of_them_in_time_and_those_that_are_asked_for_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def left(*names: str) -> set[str]:
+        items = cast("list[pytest.Item]", [FakeItem(ROOT / name, "a") for name in names])
+        today, waiting = without_waiting(items)
+        assert sorted(today + waiting, key=id) == sorted(items, key=id)
+        return {each.path.relative_to(ROOT).as_posix() for each in waiting}
+
+    monkeypatch.delenv(ALL, raising=False)
+    days = []
+    for day in range(30):
+        monkeypatch.setenv(SEED, f"day {day}")
+        days.append(left(LONGEST, *IN_TURN))
+    assert {len(each) for each in days} == {10}
+    assert set.intersection(*days) == set(), "each file has its day"
+    assert (left(*sorted(IN_TURN)[1:]), left(LONGEST)) == (set(), set())
+    monkeypatch.setenv(ALL, "1")
+    assert left(LONGEST, *IN_TURN) == set()
 
 
 def test_make_finds_every_lengthy_file_by_its_marker() -> None:

@@ -1,4 +1,4 @@
-"""The order of tests: which files several workers take first, and which tests keep the order of their file.
+"""The order of tests: which files several workers take first, which wait for their day, and which tests keep an order.
 
 The longest files come first. A file is one worker's alone, and the others have nothing to do while it ends a run.
 A file with the marker ``story`` is one long course of events, and each test of it a step. Every other test must pass in
@@ -7,6 +7,7 @@ any order and alone.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -15,6 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+
+from tests.support.tables import drawn, everything
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,8 +95,48 @@ SECONDS: Mapping[str, int] = MappingProxyType(
 Only the order counts. A file that takes less than 20 s needs a row only if it is one of cluster tests.
 """
 
+IN_TURN = frozenset(
+    {
+        "tests/browser/test_long_names.py",
+        "tests/browser/test_outages.py",
+        "tests/browser/test_walkthrough.py",
+        "tests/cluster/test_additions_in_vain.py",
+        "tests/cluster/test_bad_places.py",
+        "tests/cluster/test_bounds_of_changes.py",
+        "tests/cluster/test_chart.py",
+        "tests/cluster/test_console_people.py",
+        "tests/cluster/test_console_rights.py",
+        "tests/cluster/test_control_plane_faults.py",
+        "tests/cluster/test_days_before.py",
+        "tests/cluster/test_dependencies.py",
+        "tests/cluster/test_disruption.py",
+        "tests/cluster/test_making_room.py",
+        "tests/cluster/test_namespaced.py",
+        "tests/cluster/test_packing.py",
+        "tests/cluster/test_plan_review.py",
+        "tests/cluster/test_retune_rollback.py",
+        "tests/cluster/test_sites.py",
+        "tests/cluster/test_upgrade.py",
+        "tests/cluster/test_weights.py",
+    }
+)
+"""Long files: the usual run takes half of them, another half each day. Quicker tests prove much of the same.
+
+``make test-cluster`` and ``make test-browser`` take all of them, and so does a run that is asked for some of them.
+"""
+
 NEW_SECONDS = 60
 """Seconds for a file of cluster tests that has no row yet."""
+
+
+def without_waiting(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """The tests that run today, and those whose file is in turn on another day."""
+    items = list(items)
+    found = IN_TURN & {_path(item) for item in items}
+    if everything() or found != IN_TURN:
+        return items, []
+    waiting = IN_TURN - {*drawn(sorted(IN_TURN), math.ceil(len(IN_TURN) / 2), "files in turn")}
+    return [each for each in items if _path(each) not in waiting], [each for each in items if _path(each) in waiting]
 
 
 def longest_file_first(items: Iterable[pytest.Item]) -> list[pytest.Item]:
@@ -104,7 +147,11 @@ def longest_file_first(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 def _rank(clustered: frozenset[Path], item: pytest.Item) -> int:
-    return -SECONDS.get(item.path.relative_to(ROOT).as_posix(), NEW_SECONDS if item.path in clustered else 0)
+    return -SECONDS.get(_path(item), NEW_SECONDS if item.path in clustered else 0)
+
+
+def _path(item: pytest.Item) -> str:
+    return item.path.relative_to(ROOT).as_posix()
 
 
 STORY = "story"
