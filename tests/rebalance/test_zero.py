@@ -122,7 +122,7 @@ def test_a_request_at_the_gateway_starts_a_replica() -> None:
     assert isinstance(decided.decision, AddReplica)
     assert (decided.decision.reason, decided.decision.count) == (DecisionReason.REQUESTS_WAIT_AT_GATEWAY, 1)
     assert sentence(decided.decision) == (
-        "1 request waits at the gateway, and no engine is known that serves them: 1 replica instead of 0 replicas."
+        "1 request waits at the gateway, and no serving engine is known: 1 replica instead of 0 replicas."
     )
 
 

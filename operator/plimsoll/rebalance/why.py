@@ -38,7 +38,7 @@ _SENTENCES = {
         "{tuning}."
     ),
     DecisionReason.REQUESTS_WAIT_AT_GATEWAY: (
-        "{at_gateway_wait} at the gateway, and no engine is known that serves them: {needed} instead of "
+        "{at_gateway_wait} at the gateway, and no serving engine is known: {needed} instead of "
         "{replicas}{stuck}."
     ),
     DecisionReason.REPLICAS_STUCK: (
