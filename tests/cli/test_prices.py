@@ -116,7 +116,7 @@ class TestCheck:
         assert status == 1
         assert [(each["gpuType"], each["usdPerHour"]) for each in document["prices"]] == [
             ("h100-sxm-80gb", "3"),
-            ("l4-24gb", "0.50"),
+            ("l4-24gb", "0.5"),
         ]
         (warning,) = document["warnings"]
         assert (warning["reason"], warning["gpuType"], warning["numbers"]["voters"]) == ("ThinPrice", "l4-24gb", 1)

@@ -67,6 +67,14 @@ def test_prices_of_many_recent_voters_in_the_right_order_raise_no_doubt() -> Non
     assert doubts(priced("h100-sxm-80gb", "3.08"), priced("h200-sxm-141gb", "3.96")) == []
 
 
+@pytest.mark.parametrize(
+    ("written", "kept"), [("1.0", "1"), ("100", "100"), ("1E+2", "100"), ("0.50", "0.5"), ("NaN", "NaN")]
+)
+def test_equal_prices_are_written_alike(written: str, kept: str) -> None:
+    """What is remembered of one of them is shown for the other one."""
+    assert str(Price(Decimal(written), "test").usd_per_hour) == kept
+
+
 def test_a_price_that_somebody_wrote_down_is_believed_whatever_its_age() -> None:
     assert doubts(priced("h100-sxm-80gb", "3.08", market=None)) == []
 

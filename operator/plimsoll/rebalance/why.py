@@ -38,8 +38,7 @@ _SENTENCES = {
         "{tuning}."
     ),
     DecisionReason.REQUESTS_WAIT_AT_GATEWAY: (
-        "{at_gateway_wait} at the gateway, and no serving engine is known: {needed} instead of "
-        "{replicas}{stuck}."
+        "{at_gateway_wait} at the gateway, and no serving engine is known: {needed} instead of {replicas}{stuck}."
     ),
     DecisionReason.REPLICAS_STUCK: (
         "{stuck_replicas} did not get ready within {bound_seconds} s, so others are needed in their place: {traffic}."

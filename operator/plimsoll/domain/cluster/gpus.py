@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from plimsoll.domain.cluster.node_rules import ARCHITECTURE_LABEL
+from plimsoll.domain.units import exact_price
 
 Curve = tuple[tuple[int, float], ...]
 """Seconds of a collective by bytes of its buffer, ascending in both."""
@@ -268,13 +269,18 @@ class Price:
 
     ``usd_per_hour`` is the price on demand. ``spot`` is the price of spot capacity with its own source, or None if it
     is not known: it is never derived from the other one. ``market`` is None for a price that somebody pays and wrote
-    down, without offers to count.
+    down, without offers to count. Equal prices are written alike: 1 for 1 and for 1.0, whichever was read first.
     """
 
     usd_per_hour: Decimal
     source: str
     spot: Price | None = None
     market: MarketOffers | None = None
+
+    def __post_init__(self) -> None:
+        """Write the number the shortest way: what is remembered of equal values stands for all of them."""
+        if self.usd_per_hour.is_finite():
+            object.__setattr__(self, "usd_per_hour", Decimal(exact_price(self.usd_per_hour)))
 
     def of(self, capacity: CapacityType) -> Price | None:
         """Return the price of one capacity type; None if spot has no price of its own."""
