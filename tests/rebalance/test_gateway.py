@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.rebalance.diagnosis.diagnose import load_numbers
+from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.tracks import TimeSeries
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod
+from tests.support.live_situations import situation
 
 
 def scrapes(*values: float, newest: float = NOW - 1, every: float = 15) -> dict[float, float]:
@@ -103,3 +106,11 @@ def test_an_empty_queue_is_known_all_the_time() -> None:
     assert queue_of([scrapes(0, 0, newest=NOW - 30)], NOW).known_until == math.inf
     assert queue_of([scrapes(2, 0, newest=NOW - 30), scrapes(1)], NOW).known_until == NOW - 30
     assert GatewayQueue(SignalState.FRESH, (TimeSeries([NOW], [1.0]),)).known_until == NOW
+
+
+@pytest.mark.parametrize("held", [0, 6])
+def test_the_figures_name_the_gateways_queue_if_somebody_waits_there(held: int) -> None:
+    where = situation(load=with_gateway(Serves(), queue_of([scrapes(held, held, held)], NOW)))
+    wish = judged(where).wish
+    assert wish is not None
+    assert dict(load_numbers(where, wish)).get("at_gateway") == (held or None)

@@ -260,3 +260,8 @@ def test_a_pod_that_has_just_begun_to_serve_is_new_until_its_first_scrape() -> N
     scraped = summary(steady("a"), steady("b", times=[NOW]), ready_since={"a": LONG_AGO, "b": NOW - 10})
     assert (scraped.fresh_pods, scraped.new_pods) == (2, 0)
     assert summary(steady("a"), expected=("a", "b"), ready_since={}).new_pods == 0
+
+
+def test_where_prometheus_is_away_no_pod_is_new() -> None:
+    """Pods that are new are not missed; those that nobody can read are."""
+    assert summary(steady(), available=False).new_pods == 0

@@ -22,7 +22,7 @@ from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRe
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
-from plimsoll.rebalance.state.room import Asked, Leaving, RoomOrder, last_failure, sealed
+from plimsoll.rebalance.state.room import Asked, Leaving, RoomOrder, last_failure, rests, sealed
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
 from tests.support import live_situations as live
@@ -338,3 +338,11 @@ def test_the_steps_of_a_replica_that_makes_room(
     )
     begun = Replacement("p0", "n0", DecisionReason(reason), 0.0, "chat")
     assert step_of(begun, replace(usual, **changes), seconds) is step  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("hours", "is_resting"), [(0.0, True), (5.9, True), (6.1, False)])
+def test_a_deployment_whose_move_for_others_failed_moves_for_nobody_for_six_hours(
+    hours: float, *, is_resting: bool
+) -> None:
+    assert rests(ChangeHistory((FAILED,)), FAILED.at + hours * HOUR) is is_resting
+    assert not rests(ChangeHistory(), FAILED.at)

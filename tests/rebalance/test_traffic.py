@@ -475,3 +475,24 @@ def test_an_idle_pod_holds_nothing() -> None:
 
 def test_an_unknown_queue_holds_nobody_up() -> None:
     assert seen(pod("a", STEADY)).waiting == 0
+
+
+@pytest.mark.parametrize(
+    ("quiet", "is_stalled"), [((), True), ((4,), True), ((3,), False), ((0, 3), False), ((2,), False)]
+)
+def test_a_pod_is_stalled_if_requests_waited_at_every_scrape_of_the_last_minute(
+    quiet: tuple[int, ...], *, is_stalled: bool
+) -> None:
+    """No token is generated. At the scrapes of ``quiet``, counted back from the newest but one, nobody waits."""
+    samples = pod("a", Serves(rate=0.0, waiting=3.0), moments()).samples
+    told = [replace(each, waiting=0.0) if len(samples) - 2 - at in quiet else each for at, each in enumerate(samples)]
+    [load] = seen(PodSignals("a", tuple(told))).loads
+    assert load.is_stalled is is_stalled
+
+
+def test_without_first_tokens_what_was_served_is_counted_by_prompts() -> None:
+    without = _without(("first_tokens_total",))
+    counted = PodSignals("a", tuple(map(without, pod("a", STEADY).samples)))
+    [load] = seen(counted).loads
+    assert load.served == pytest.approx(2.0)
+    assert seen(counted).served == pytest.approx(2.0)
