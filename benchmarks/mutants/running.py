@@ -225,8 +225,12 @@ def verdict_of(tests: Sequence[str], limit: float, wait: float) -> Verdict:
         RuntimeError: no test has run.
     """
     command = bounded(_command(tests), limit)
+    # Two mutants of one second can have the same size: bytecode of the first one would be taken for the second one's.
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     with TemporaryFile() as output:
-        run = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)  # noqa: S603
+        run = subprocess.Popen(  # noqa: S603 - our own tests
+            command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=environment
+        )
         try:
             status = run.wait(timeout=max(0.0, wait))
         except subprocess.TimeoutExpired:

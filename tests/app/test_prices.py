@@ -46,7 +46,7 @@ def test_a_price_is_exact_and_names_its_source() -> None:
 def test_an_entry_replaces_the_catalogue_s_price_with_its_spot_price() -> None:
     assert TYPES["l4-24gb"].price_of(CapacityType.SPOT) is not None
     prices, _ = parse_prices({"l4-24gb": "0.80"}, "ns/prices", KNOWN)
-    assert usd(prices) == {"l4-24gb": ("0.80", None)}
+    assert usd(prices) == {"l4-24gb": ("0.8", None)}
 
 
 def test_a_spot_entry_stands_beside_the_price_on_demand_that_holds() -> None:
@@ -63,7 +63,7 @@ def test_a_spot_entry_stands_beside_the_price_on_demand_that_holds() -> None:
 
 def test_the_spot_price_of_a_slice_stands_beside_its_card_s_own_price() -> None:
     prices, _ = parse_prices({"h100-sxm-80gb": "4", f"{SLICE}.spot": "0.5"}, "ns/prices", KNOWN)
-    assert usd(prices)[SLICE] == ("2.0000", "0.5")
+    assert usd(prices)[SLICE] == ("2", "0.5")
 
 
 def test_a_spot_entry_of_a_type_without_any_other_price_is_complained_of() -> None:
@@ -76,19 +76,19 @@ def test_a_spot_entry_of_a_type_without_any_other_price_is_complained_of() -> No
 def test_a_whole_list_replaces_the_prices_of_all_cards() -> None:
     prices, complaints = parse_prices({"prices.csv": LIST}, "ns/prices", KNOWN)
     assert complaints == ()
-    assert usd(prices) == {"l4-24gb": ("0.60", "0.20"), "h100-sxm-80gb": None}
+    assert usd(prices) == {"l4-24gb": ("0.6", "0.2"), "h100-sxm-80gb": None}
     assert [repriced(gpu, prices).price is None for gpu in KNOWN] == [False, True, True]
 
 
 def test_single_entries_win_over_the_list() -> None:
     data = {"prices.csv": LIST, "l4-24gb.spot": "0.25", "h100-sxm-80gb": "2.5"}
     prices, _ = parse_prices(data, "ns/prices", KNOWN)
-    assert usd(prices) == {"l4-24gb": ("0.60", "0.25"), "h100-sxm-80gb": ("2.5", None)}
+    assert usd(prices) == {"l4-24gb": ("0.6", "0.25"), "h100-sxm-80gb": ("2.5", None)}
 
 
 def test_a_bad_row_of_the_list_is_named_and_the_others_count() -> None:
     prices, complaints = parse_prices({"prices.csv": f"{LIST}h100,,3\n"}, "ns/prices", KNOWN)
-    assert usd(prices)["l4-24gb"] == ("0.60", "0.20")
+    assert usd(prices)["l4-24gb"] == ("0.6", "0.2")
     assert complaints[0].startswith("ns/prices, prices.csv: line 4: gpu_type: 'h100' is no GPU type")
 
 
@@ -163,7 +163,7 @@ async def test_a_list_in_the_config_map_is_in_force_and_its_bad_row_is_logged(ca
     prices = PriceList(cast("Cluster", source), ObjectKey("ns", "prices"), lambda: changes.append(None), KNOWN)
     with caplog.at_level(logging.WARNING):
         await prices.refresh()
-    assert usd(prices.current) == {"l4-24gb": ("0.60", "0.20"), "h100-sxm-80gb": None}
+    assert usd(prices.current) == {"l4-24gb": ("0.6", "0.2"), "h100-sxm-80gb": None}
     assert "prices.csv: line 4: gpu_type: 'h100' is no GPU type" in caplog.text
 
     source.data = {}

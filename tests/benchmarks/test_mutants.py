@@ -298,6 +298,7 @@ def test_the_gate_names_the_survivor_on_changed_lines_and_fails(
     repository.commit(hour=1, path=f"{folder}/limits.py", text=changed)
     monkeypatch.setattr(command, "ROOT", repository.root)
     monkeypatch.setattr(command, "equivalents", list)
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     assert command.main(["--changed", "--seed", "7", "--seconds", "100000"]) == 1
     said = capsys.readouterr()
     assert "--seed 7, in placement" in said.err
