@@ -32,10 +32,9 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 	$(BIN)/python -m calculator $(ARGS)
 
 ##@ Test it
-# ALSO are targets that begin as soon as one of the two at the same time has ended.
 test: ## everything but the real engine: first what is quick (four minutes), then cluster and browser, and meanwhile what is lengthy
 	$(MAKE) --no-print-directory test-unit
-	$(MAKE) --no-print-directory -j2 test-apart test-lengthy $(ALSO)
+	$(MAKE) --no-print-directory -j2 test-apart test-lengthy
 
 test-unit: $(READY) ## the quick part: no cluster, no Helm, no engine, no browser
 	$(PYTEST) -m "$(FAST) and not lengthy" $(AT_ONCE) $(ARGS)

@@ -291,12 +291,12 @@ def test_a_finding_is_acknowledged_with_name_end_and_reason(deployed: Bench, app
 def test_a_changed_spec_ends_the_acknowledgement_too(deployed: Bench) -> None:
     deployed.view.patch("neighbour", {"rebalancing": {"windowSeconds": 10}})
     deployed.view.wait(lambda: "acknowledged" not in deployed.view.get("neighbour")["status"], "nothing acknowledged")
-    states = [
-        each["status"]["state"]
-        for each in deployed.view.all("placementapprovals")
-        if each["spec"].get("finding") == "KvBound"
-    ]
-    assert states == ["Stale"]
+
+    def answers() -> list[str]:
+        found = deployed.view.all("placementapprovals")
+        return [each["status"]["state"] for each in found if each["spec"].get("finding") == "KvBound"]
+
+    deployed.view.wait(lambda: answers() == ["Stale"], "the answer is stale")
 
 
 def test_a_changed_spec_withdraws_the_proposal(deployed: Bench) -> None:
