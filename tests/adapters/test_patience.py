@@ -101,11 +101,14 @@ async def test_the_impatient_ask_once() -> None:
     assert server.asked == 1
 
 
-@pytest.mark.parametrize(("patience", "least", "most"), [(OF_PEOPLE, 0, 2), (Patience(), 10, 30)])
+@pytest.mark.parametrize(("patience", "least", "most"), [(OF_PEOPLE, 0, 2), (Patience(), 8, 17)])
 async def test_a_person_learns_at_once_that_a_server_cannot_be_reached(
     patience: Patience, least: float, most: float, pauses: list[float]
 ) -> None:
-    """The operator goes on for half a minute, and so does a person's command at a server that is only busy."""
+    """The operator asks eight times, and so does a person's command at a server that is only busy.
+
+    Its seven pauses are 16.2 s together at most (0.2 s, doubled, 5 s at most), and chance takes up to half of each.
+    """
     with pytest.raises(SourceUnavailable):
         await patiently(Server(*(SourceUnavailable("down") for _ in range(50))), patience)
     assert least <= sum(pauses) <= most
