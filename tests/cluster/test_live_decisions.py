@@ -89,7 +89,8 @@ def test_more_arrivals_than_a_replica_carries_add_replicas_until_all_that_they_n
     loaded.view.wait(lambda: loaded.rebalancing("step").get("targetReplicas", 0) >= 4, "four replicas of step")
     made = loaded.rebalancing("step")["changes"]
     assert {each["kind"] for each in made} == {"Add"}
-    assert made[0]["reason"] == "ArrivalsExceedCapacity"
+    # Whoever looks late finds the requests waiting already.
+    assert made[0]["reason"] in {"ArrivalsExceedCapacity", "BacklogTooLong"}
 
 
 def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench) -> None:

@@ -85,6 +85,7 @@ class Course:
     said: list[LoopResult] = field(default_factory=list)
     peak: int = 1
     additions: int = 0
+    step: float = STEP
 
     @property
     def serving(self) -> list[Pod]:
@@ -112,12 +113,12 @@ class Course:
         )
 
     def play(self, seconds: float) -> Course:
-        for _ in range(round(seconds / STEP)):
+        for _ in range(round(seconds / self.step)):
             self.turn()
         return self
 
     def turn(self) -> None:
-        self.now += STEP
+        self.now += self.step
         decided = decide(self.situation(), room_for_all(self.wanted))
         self.said.append(decided)
         self.memory, self.history = decided.memory, decided.history
@@ -262,7 +263,29 @@ def test_a_second_addition_while_the_first_still_starts_counts_as_the_second_in_
 def test_an_addition_helps_if_its_figure_falls_more_is_served_or_more_come_and_not_if_fewer_come(
     arrivals: int, served: int, before: int, now: Serves, *, better: bool
 ) -> None:
-    assert is_better(Called("kv_percent", before, arrivals, served), situation(now)) is better
+    called = Called("kv_percent", before, arrivals, served)
+    assert is_better(added_to(2, called), situation(now)) is better
+
+
+def added_to(replicas: int, called: Called, added: int = 1) -> ChangeRecord:
+    """An addition that led to so many replicas."""
+    return ChangeRecord(NOW, ChangeKind.ADD, "SustainedQueue", replicas, added, called)
+
+
+@pytest.mark.parametrize("replicas", [2, 5, 10, 11, 40])
+@pytest.mark.parametrize("figure", ["kv_percent", "waiting"])
+def test_an_addition_that_does_all_that_it_can_helps_however_many_there_were(figure: str, replicas: int) -> None:
+    """The load spreads over one replica more: each holds that much less, or so many more requests are served."""
+    before = replicas - 1
+    called = Called(figure, 97 if figure == "kv_percent" else 40 * before, 200 * before, 60 * before)
+    pods = {
+        "kv_percent": (replace(FULL, kv_usage=0.97 * before / replicas), FULL),
+        "waiting": (replace(BUSY, rate=1.0, waiting=40), replace(BUSY, rate=before / replicas, waiting=40)),
+    }
+    helps, in_vain = pods[figure]
+    mark = added_to(replicas, called)
+    assert is_better(mark, situation(*[helps] * replicas))
+    assert not is_better(mark, situation(*[in_vain] * replicas))
 
 
 @settings(max_examples=examples(8), deadline=None, phases=(Phase.explicit, Phase.generate))
@@ -451,6 +474,15 @@ def test_additions_that_change_nothing_are_judged_taken_back_and_tried_again() -
     course.play(4 * 3600)
     assert course.peak == 2
     assert 3 <= course.additions <= 4
+
+
+def test_an_addition_is_judged_by_what_was_counted_after_it_however_short_the_window_is() -> None:
+    """Requests served are counted over 30 s at least."""
+    course = Course([SERVES], load=FULL, policy=replace(AUTO, window_seconds=8), step=5).play(STARTUP + 300)
+    made = course.history.changes[0]
+    assert made.result is not None
+    assert made.result.verdict is Verdict.DOES_NOT_HELP
+    assert 30 <= made.result.at - (made.at + STARTUP) < 30 + 2 * 5
 
 
 def test_another_load_ends_the_brake_at_once() -> None:

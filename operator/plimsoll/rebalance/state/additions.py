@@ -134,7 +134,7 @@ def _result(mark: ChangeRecord, situation: Situation, before: int | None) -> Add
         return None if failing is None else replace(failing, in_a_row=(before or 0) + 1)
     if known.verdict is not Verdict.SERVES or mark.called is None or not _is_settled(mark, known, situation):
         return known
-    return _helped(mark.called, situation, known, before or 0)
+    return _helped(mark, situation, known, before or 0)
 
 
 def _serves(mark: ChangeRecord, situation: Situation) -> bool:
@@ -180,27 +180,50 @@ def _is_settled(mark: ChangeRecord, serves: AdditionResult, situation: Situation
     placement, load = situation.placement, situation.load
     all_known = load.state is SignalState.FRESH and load.fresh_pods >= placement.ready
     is_whole = placement.ready >= min(mark.replicas or 0, placement.replicas)
-    return all_known and is_whole and situation.now - serves.at >= situation.policy.window_seconds
+    # What was served is counted over the last scrapes: none of them may be older than the addition.
+    counted = 0.0 if load.traffic is None else load.traffic.recent.seconds
+    return all_known and is_whole and situation.now - serves.at >= max(situation.policy.window_seconds, counted)
 
 
-def _helped(called: Called, situation: Situation, serves: AdditionResult, before: int) -> AdditionResult:
+def _helped(mark: ChangeRecord, situation: Situation, serves: AdditionResult, before: int) -> AdditionResult:
     """Judge an addition that has served for a window. If more requests come, it counts as one that helped."""
-    traffic = situation.load.traffic
-    value = None if traffic is None else _value(called.figure, situation, traffic)
-    if traffic is None or is_better(called, situation):
+    traffic, called = situation.load.traffic, mark.called
+    value = None if traffic is None or called is None else _value(called.figure, situation, traffic)
+    if is_better(mark, situation):
         return replace(serves, verdict=Verdict.HELPS, at=situation.now, value=value)
     return AdditionResult(Verdict.DOES_NOT_HELP, situation.now, before + 1, value)
 
 
-def is_better(called: Called, situation: Situation) -> bool:
-    """Whether a figure has clearly fallen, more requests are served, or more come."""
-    traffic = situation.load.traffic
-    if traffic is None or has_risen(called.arrivals, traffic, situation.policy.window_seconds):
+def is_better(mark: ChangeRecord, situation: Situation) -> bool:
+    """Whether the figure that called for an addition has clearly fallen, more requests are served, or more come.
+
+    The tenth replica takes a tenth of the load at best. So the bound is half of what an addition can do, if that is
+    less than a tenth: what is measured is then nearer to an addition that helps than to one that does not.
+    """
+    traffic, called = situation.load.traffic, mark.called
+    if traffic is None or called is None:
+        return True
+    if has_risen(called.arrivals, traffic, situation.policy.window_seconds):
         return True
     value = _value(called.figure, situation, traffic)
-    served = _MINUTE * traffic.served
-    is_served = served > (1 + CLEARLY) * called.served and _is_more(served, called.served, traffic.recent.seconds)
-    return value is None or value <= (1 - CLEARLY) * called.value or is_served
+    share = mark.added / max(1, mark.replicas or 0)
+    return (
+        value is None
+        or value <= (1 - min(CLEARLY, share / 2)) * called.value
+        or _is_more_served(called.served, share, traffic)
+    )
+
+
+def _is_more_served(before: float, share: float, traffic: Traffic) -> bool:
+    """Whether more requests a minute are served than before replicas that take a share of the load.
+
+    While requests wait, an addition that helps raises what is served by its share of the rest; chance may hide that
+    for a long time if few come, so half of it is enough. Else only more arrivals raise it.
+    """
+    now = _MINUTE * traffic.served
+    if traffic.waiting and 0 < share < 1:
+        return now > (1 + share / (1 - share) / 2) * before
+    return now > (1 + CLEARLY) * before and _is_more(now, before, traffic.recent.seconds)
 
 
 def has_risen(arrivals: float, traffic: Traffic, window_seconds: float) -> bool:
@@ -325,7 +348,7 @@ def _being_judged(called: Called | None, situation: Situation, wanted: Numbers) 
     if last is None or last.called is None or called is None or called.figure != last.called.figure:
         return None
     serves = last.result is not None and last.result.verdict is Verdict.SERVES
-    if not serves or is_better(last.called, situation):
+    if not serves or is_better(last, situation):
         return None
     figures: Numbers = (("called", called.figure), ("before", last.called.value), ("after", called.value))
     return Wait(DecisionReason.ADDITIONS_DO_NOT_HELP, (*wanted, ("additions", 1), *figures, ("next_try", "")))
