@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.domain.cluster.fleet import Taint, Toleration
 from plimsoll.domain.decisions.latency import Objective
-from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Split, Unplaceable
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
@@ -19,8 +19,9 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.candidates import Candidate, candidate_on
 from plimsoll.placement.options.feasibility import judge
 from plimsoll.placement.options.sizing import size_on
+from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.places import place as place_module
-from plimsoll.placement.places.place import alternatives_to, first_that_fits, fits_for_sure
+from plimsoll.placement.places.place import alternatives_to, first_that_fits, fits_for_sure, pick
 from tests.support.planning import (
     A100,
     H100,
@@ -172,6 +173,15 @@ def test_one_replica_that_fits_for_sure_goes_before_all_that_fit_probably() -> N
 
 def test_zero_replicas_are_placed_even_where_everything_is_taken() -> None:
     assert placed(request(replicas=0), fleet(node("h", H100, 8, held=8))).replicas == 0
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_that_nothing_has_room_for_a_replica_is_no_answer_for_none(replicas: int) -> None:
+    """What a ledger has no room for is remembered, for any number of replicas but zero."""
+    where = fleet(node("h", H100, 8, held=8))
+    ledger, judged = Ledger.of(where), options(request(), where)
+    assert isinstance(pick(request(), judged, where, ledger), Unplaceable)
+    assert isinstance(pick(request(replicas=replicas), judged, where, ledger), Unplaceable) is (replicas == 1)
 
 
 def test_where_nodes_of_a_type_differ_the_smallest_memory_speaks_for_it() -> None:
