@@ -244,9 +244,14 @@ def test_what_runs_is_kept_though_something_cheaper_is_there_now() -> None:
     assert (H100, 1) not in seen
 
 
-def test_a_cheaper_place_that_has_room_now_is_named_with_the_saving_and_the_cost_of_the_move() -> None:
-    where = fleet(node("h", gpu(H100, price="6")), node("l", gpu(L40S, price="2"), 2))
-    wanted = request(replicas=2)
+@pytest.mark.parametrize(
+    ("replicas", "figures"), [(1, {"saved": "4", "charge": "0.3"}), (2, {"saved": "8", "charge": "0.6"})]
+)
+def test_a_cheaper_place_that_has_room_now_is_named_with_the_saving_and_the_cost_of_the_move(
+    replicas: int, figures: dict[str, str]
+) -> None:
+    where = fleet(node("h", gpu(H100, price="6")), node("l", gpu(L40S, price="2"), replicas))
+    wanted = request(replicas=replicas)
     kept = placed(request(constraints=GpuConstraints(allow=(H100,))), where).choice
 
     def told(ledger: Ledger) -> Rejection:
@@ -255,9 +260,9 @@ def test_a_cheaper_place_that_has_room_now_is_named_with_the_saving_and_the_cost
 
     cheaper = told(Ledger.of(where))
     assert cheaper.reason is Reason.KEPT_TO_AVOID_MOVE
-    assert dict(cheaper.numbers) == {"price": "2", "saved": "8", "charge": "0.6"}
+    assert dict(cheaper.numbers) == {"price": "2", **figures}
     full = fleet(*(replace(each, held=1) if each.gpu.name == L40S else each for each in where.nodes))
-    assert told(Ledger.of(full)).reason is Reason.PLACEMENT_KEPT, "one of two replicas has no room"
+    assert told(Ledger.of(full)).reason is Reason.PLACEMENT_KEPT, "one of the replicas has no room"
 
 
 def test_where_the_price_of_what_runs_is_unknown_nothing_is_said_to_be_saved() -> None:

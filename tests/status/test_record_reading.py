@@ -451,7 +451,8 @@ def test_a_figure_that_was_learned_is_read_where_it_can_be_one(
     """A start may take no time that counts; work and answers are of one token at least."""
     learned = read({"rebalancing": {**LOOP, "learned": {**LOOP["learned"], field: written}}}).learned
     known = 0.0 if (field, written) == ("startupSeconds", 0) else known
-    assert learned == replace(Learned("h100-sxm-80gb-tp1", 1.25, 90.0), **{attribute: known})
+    changed: dict[str, Any] = {"startup_seconds": 90.0, attribute: known}
+    assert learned == Learned("h100-sxm-80gb-tp1", 1.25, **changed)
 
 
 def test_the_store_reads_a_status_once_and_says_the_same() -> None:
