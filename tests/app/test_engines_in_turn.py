@@ -130,6 +130,7 @@ def test_the_old_pods_teach_nothing_of_the_engine_that_takes_over_and_nothing_is
 
     assert reported(vllm=100_000, sglang=300_000) == reported(sglang=300_000) != {}
     assert reported(vllm=100_000) == {}
+    assert observe(deployment, None, there, Memo()).reported == {}, "without metrics nothing is known of either"
     course.replace_pods()
     assert course.status()["rebalancing"]["reason"] != "MoveUnderWay"
 

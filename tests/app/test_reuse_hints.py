@@ -98,6 +98,7 @@ async def test_a_declared_prefix_that_is_used_more_often_than_caches_give_up_is_
     assert "A replica gets that beginning every 0.5 s on average, and the GPUs' caches keep a prompt for 7 s" in hint
     assert hint.endswith("spec.kvCache.hostMemory would not find it.")
     assert chat.hints(0.29, rate=1.0) == [], "it is found"
+    assert chat.hints(0.0) == [], "an engine that counts none may not count them"
 
 
 async def test_a_declared_prefix_that_is_longer_than_prompts_is_said_to_be(opened: Open) -> None:

@@ -87,6 +87,8 @@ FORGED: list[tuple[str, Callable[[Body], object], str]] = [
     ("an endless drain", recorded(drain=86_400), "drainSeconds 86400 is not between"),
     ("an engine that nobody knows", recorded(engine="abacus-9"), "engine 'abacus-9' is not known"),
     ("an engine that is no name", recorded(engine=["sglang"]), "engine ['sglang'] is not known"),
+    ("a drain of no time", recorded(drain=0), "drainSeconds 0 is not between"),
+    ("a drain of more than an hour", recorded(drain=3601), "drainSeconds 3601 is not between"),
     ("a drain that is no number", recorded(drain="90"), "drainSeconds '90' is not between"),
     ("another name", lambda head: head.update(name="llama-other"), "its name is not"),
     ("another pool", lambda head: head["labels"].update({POOL_LABEL: "other"}), "labels do not name"),
@@ -120,7 +122,7 @@ def test_without_a_status_a_pool_keeps_the_engine_of_its_record(record: dict[str
     assert pool.engine == engine
 
 
-@pytest.mark.parametrize("drain", [90, 570])
+@pytest.mark.parametrize("drain", [1, 90, 570, 3600])
 def test_without_a_status_a_pool_keeps_the_seconds_of_its_record(drain: int) -> None:
     seen = around(changed(recorded(drain=drain)))
     [pool] = read_pools(Record(), seen, wanted=1, now=0, grace_seconds=1)

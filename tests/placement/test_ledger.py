@@ -66,6 +66,13 @@ def test_each_replica_takes_its_cpu_memory_and_a_pod_slot_of_its_node() -> None:
     assert dict(ledger.hosts) == {"a": HostRoom(10_000, 40 * GIB, 5)}
 
 
+def test_a_ledger_counts_every_account_and_the_nodes_that_report_their_resources() -> None:
+    hosted = replace(NODES[0], host=HostRoom(64_000, 64 * GIB, 9), host_free=HostRoom(10_000, 40 * GIB, 5))
+    for nodes, hosts in (((hosted, *NODES[1:]), 1), (NODES, 0)):
+        ledger = Ledger.of(fleet(*nodes))
+        assert (len(ledger.free), len(ledger.hosts)) == (3, hosts)
+
+
 TWO_PODS = ReplicaShape(2, 4)
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
-from plimsoll.adapters.highs import fleetwide
+from plimsoll.adapters.highs import Highs, fleetwide
 from plimsoll.domain.cluster.priorities import Priority
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.requests.serving import Overrides
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.solvers import Fleetwide, Overload
-from plimsoll.placement.solvers.deciding import in_levels
-from plimsoll.placement.solvers.problem import Choice, Kind, Posed, Problem
+from plimsoll.placement.solvers.deciding import Decided, decide, in_levels
+from plimsoll.placement.solvers.problem import Choice, Group, Kind, Posed, Problem
+from plimsoll.placement.solvers.search import search
 from tests.support.planning import A100, H100, LLAMA_8B, LLAMA_70B, fleet, node, pool, request, tenant
+from tests.support.tables import every_case
 from tests.support.world_plans import planned
 
 Make = Callable[[Overload], Fleetwide]
@@ -127,3 +130,51 @@ def test_the_levels_of_those_who_may_wait_count_from_one_and_without_a_gap() -> 
     kind = Kind((Choice((H100, Split(1)), 1, 2.0, 0, (0,)),), (3,), whole=False, spare=0, level=0)
     posed = Posed(Problem((kind,), (4,), ()), ((0, 1, 2, 3),), (), levels=((0, 1), (2,), (3,)))
     assert in_levels(posed, {0, 1, 3}) == {0: (3, 1), 1: (3, 1), 3: (3, 2)}
+
+
+def crowded(seed: int) -> Posed:
+    """Six deployments, the oldest first, with choices on three groups of nodes that are too small for them."""
+    dice = random.Random(seed)  # noqa: S311 - no secret
+    groups = tuple(Group(((1, gpus), (2, gpus // 2))) for gpus in dice.choices((2, 3, 4), k=3))
+    kinds = tuple(
+        Kind(
+            tuple(
+                Choice((f"g{group}", Split(gpus)), gpus, float(gpus * dice.randrange(1, 9)), 0, (group,))
+                for group in dice.sample(range(3), dice.randrange(1, 4))
+                for gpus in [dice.choice((1, 1, 2))]
+            ),
+            (dice.randrange(1, 4),),
+            whole=False,
+            spare=0,
+            level=0,
+        )
+        for _ in range(6)
+    )
+    each = tuple((index,) for index in range(6))
+    return Posed(Problem(kinds, (1,) * 6, groups), each, (), levels=(tuple(range(6)),))
+
+
+def missing(posed: Posed, decided: Decided | None) -> list[int]:
+    """The replicas without a place of each deployment, the oldest first."""
+    assert decided is not None
+    found = dict.fromkeys(range(6), 0)
+    for those, share in zip(decided.posed.members, decided.shares, strict=True):
+        for index in those:
+            found[index] += sum(count for _, count in share.parts)
+    return [kind.replicas - found[index] for index, kind in enumerate(posed.problem.kinds)]
+
+
+@every_case("seed", range(24))
+def test_where_age_does_not_count_the_search_places_as_many_as_the_programme(seed: int) -> None:
+    """In small worlds. In larger ones it may place fewer: the benchmark says how many."""
+    posed = crowded(seed)
+    by_search, by_programme = search(posed, Overload.MOST_PLACED), decide(posed, Highs(), Overload.MOST_PLACED)
+    assert sum(missing(posed, by_search)) == sum(missing(posed, by_programme))
+
+
+@every_case("seed", range(24))
+def test_where_age_counts_no_other_plan_gives_an_older_deployment_more(seed: int) -> None:
+    posed = crowded(seed)
+    by_programme = missing(posed, decide(posed, Highs(), Overload.SENIORITY))
+    for other in (search(posed), search(posed, Overload.MOST_PLACED), decide(posed, Highs(), Overload.MOST_PLACED)):
+        assert by_programme <= missing(posed, other)

@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.domain.cluster.fleet import Taint, Toleration
 from plimsoll.domain.decisions.latency import Objective
-from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Split, Unplaceable
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
@@ -19,8 +19,9 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.candidates import Candidate, candidate_on
 from plimsoll.placement.options.feasibility import judge
 from plimsoll.placement.options.sizing import size_on
+from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.places import place as place_module
-from plimsoll.placement.places.place import alternatives_to, first_that_fits, fits_for_sure
+from plimsoll.placement.places.place import alternatives_to, first_that_fits, fits_for_sure, pick
 from tests.support.planning import (
     A100,
     H100,
@@ -174,6 +175,15 @@ def test_zero_replicas_are_placed_even_where_everything_is_taken() -> None:
     assert placed(request(replicas=0), fleet(node("h", H100, 8, held=8))).replicas == 0
 
 
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_that_nothing_has_room_for_a_replica_is_no_answer_for_none(replicas: int) -> None:
+    """What a ledger has no room for is remembered, for any number of replicas but zero."""
+    where = fleet(node("h", H100, 8, held=8))
+    ledger, judged = Ledger.of(where), options(request(), where)
+    assert isinstance(pick(request(), judged, where, ledger), Unplaceable)
+    assert isinstance(pick(request(replicas=replicas), judged, where, ledger), Unplaceable) is (replicas == 1)
+
+
 def test_where_nodes_of_a_type_differ_the_smallest_memory_speaks_for_it() -> None:
     small = replace(gpu(H100), usable_bytes=60 * GIB)
     where = fleet(node("a", H100), node("b", small))
@@ -234,9 +244,14 @@ def test_what_runs_is_kept_though_something_cheaper_is_there_now() -> None:
     assert (H100, 1) not in seen
 
 
-def test_a_cheaper_place_that_has_room_now_is_named_with_the_saving_and_the_cost_of_the_move() -> None:
-    where = fleet(node("h", gpu(H100, price="6")), node("l", gpu(L40S, price="2"), 2))
-    wanted = request(replicas=2)
+@pytest.mark.parametrize(
+    ("replicas", "figures"), [(1, {"saved": "4", "charge": "0.3"}), (2, {"saved": "8", "charge": "0.6"})]
+)
+def test_a_cheaper_place_that_has_room_now_is_named_with_the_saving_and_the_cost_of_the_move(
+    replicas: int, figures: dict[str, str]
+) -> None:
+    where = fleet(node("h", gpu(H100, price="6")), node("l", gpu(L40S, price="2"), replicas))
+    wanted = request(replicas=replicas)
     kept = placed(request(constraints=GpuConstraints(allow=(H100,))), where).choice
 
     def told(ledger: Ledger) -> Rejection:
@@ -245,9 +260,9 @@ def test_a_cheaper_place_that_has_room_now_is_named_with_the_saving_and_the_cost
 
     cheaper = told(Ledger.of(where))
     assert cheaper.reason is Reason.KEPT_TO_AVOID_MOVE
-    assert dict(cheaper.numbers) == {"price": "2", "saved": "8", "charge": "0.6"}
+    assert dict(cheaper.numbers) == {"price": "2", **figures}
     full = fleet(*(replace(each, held=1) if each.gpu.name == L40S else each for each in where.nodes))
-    assert told(Ledger.of(full)).reason is Reason.PLACEMENT_KEPT, "one of two replicas has no room"
+    assert told(Ledger.of(full)).reason is Reason.PLACEMENT_KEPT, "one of the replicas has no room"
 
 
 def test_where_the_price_of_what_runs_is_unknown_nothing_is_said_to_be_saved() -> None:

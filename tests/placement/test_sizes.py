@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.latency import Objective, Slo
+from plimsoll.domain.decisions.outcomes import Option, Placed, Split
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.public_words import RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, Request, ServingShape, TotalLoad
@@ -214,6 +215,21 @@ def test_more_replicas_than_wanted_make_no_size_better(kept: int, missing: float
     stock = Stock(where, Ledger.of(where))
     demand = demand_of(tenant(request(replicas=2), pool(H100, replicas=kept)), where, Memo())
     assert score_of(Award(demand, stock.ledger), stock)[0] == missing
+
+
+@pytest.mark.parametrize(("kinds", "cost"), [((H100, H100), 6.0), ((H100, L40S), 4.0 + 0.1 * 2 * 1.0)])
+def test_two_places_of_one_deployment_cost_a_tenth_of_its_cheapest_bill_more(
+    kinds: tuple[str, str], cost: float
+) -> None:
+    """An H100 costs 3 and an L40S 1 US dollar an hour."""
+    where = fleet(node("h", gpu(H100, price="3"), 8), node("l", gpu(L40S, price="1"), 8))
+    stock, wanted = Stock(where, Ledger.of(where)), request(replicas=2, objective=Objective.BATCH)
+    demand = demand_of(tenant(wanted), where, Memo())
+    options = {
+        each.gpu.name: each for each in demand.options.verdicts if isinstance(each, Option) and each.split == Split(1)
+    }
+    granted = tuple(Placed(options[kind], 1, (), ()) for kind in kinds)
+    assert score_of(Award(demand, stock.ledger, granted=granted), stock)[2] == pytest.approx(cost)
 
 
 def test_expected_lengths_count_for_sizes_too() -> None:

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Split, Target
 from plimsoll.domain.engines.engine_choice import StepLimits
+from plimsoll.domain.public_words import RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant, pool_name
@@ -215,3 +217,18 @@ def test_an_old_pool_of_the_smallest_card_is_kept_beside_an_unready_new_one_of_i
         ("l4-24gb-tp2", PoolState.ACTIVE),
         ("l4-24gb-tp1", RETIRING),
     ]
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+def test_who_adds_the_nodes_that_a_change_waits_for_gets_the_change(replicas: int) -> None:
+    """All replicas need a new place before the old pool goes, so one node more than none is not enough for two."""
+    who = Tenant(request(replicas=replicas, constraints=NOT_L40S), 2, (pool(L40S, replicas=replicas, generation=1),))
+    nodes = [node("l", L40S, 4, held=replicas), node("h", H100, 1, held=1)]
+    group = NodeGroup("more", gpu(H100), "nvidia.com/gpu", 1)
+    (waits,) = plan([who], fleet(*nodes), groups=[group])
+    assert (active(waits), waits.missing, waits.change_blocked) == ({L40S: replicas}, 0, True)
+    (told,) = (dict(each.numbers) for each in waits.remedies if each.kind is RemedyKind.ADD_NODES)
+    assert (told["nodes"], told["replicas"], told["missing"]) == (replicas, replicas, replicas)
+    for added, changes in ((replicas, True), (replicas - 1, False)):
+        after = decided(who, *nodes, *(node(f"new-{index}", H100, 1) for index in range(added)))
+        assert (active(after), after.change_blocked) == ({H100 if changes else L40S: replicas}, not changes)

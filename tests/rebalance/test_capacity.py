@@ -19,6 +19,7 @@ from plimsoll.rebalance.law.capacity import (
     times_of,
 )
 from plimsoll.rebalance.law.promise import is_strained, keeps_promises, unreachable
+from plimsoll.rebalance.law.spread import Spread
 from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import Serves, replica_model, traffic
 from tests.support.tables import examples
@@ -94,6 +95,20 @@ def test_a_promise_that_is_never_kept_still_leaves_one_request_at_a_time() -> No
     found = capacity_of(replace(MODEL, slo=Slo(1e-6, 1e-6)), lengths())
     assert found.running == pytest.approx(1.0)
     assert found.per_second > 0
+
+
+@pytest.mark.parametrize("part", [1.0, 1 - 2**-20], ids=["exactly kept", "broken by a millionth"])
+def test_a_time_that_is_exactly_the_promised_one_keeps_the_promise(part: float) -> None:
+    """Percentiles of twice the mean leave half of a promise to it, and half of a double loses no digit."""
+    free, exact = (
+        replace(replica_model(max_sequences=8), slo=NO_PROMISE, spread=Spread(95, 2.0, 2.0)),
+        lengths(1024, 256),
+    )
+    most = capacity_of(free, exact)
+    times = times_of(free, exact, most.running)
+    for promise in (Slo(2 * part * times.first_token, None), Slo(None, 2 * part * times.token)):
+        carried = capacity_of(replace(free, slo=promise), exact)
+        assert (carried == most) is (part == 1), promise
 
 
 def test_without_its_promises_a_replica_carries_at_least_as_much() -> None:

@@ -147,6 +147,7 @@ NOT_NOW: dict[str, Situation] = {
     "something was changed a moment less than the cool-down ago": _changed(AUTO.cooldown_seconds - 1),
     "requests lose their cache": _losing(0.01),
     "a replica starts": calm(replicas=1, ready=1, new_replicas=1),
+    "replicas get new settings one after another": calm(updating=True),
     "a promise is missed": calm(replace(CALM, token_seconds=0.2)),
     "it had to leave a slow place": replace(
         calm(),

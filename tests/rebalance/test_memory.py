@@ -125,6 +125,8 @@ def test_what_a_replica_does_at_most_is_measured_under_a_queue_and_raised_withou
     assert queued.with_work(load, is_saturated=True).most_work == pytest.approx(work)
     assert queued.with_work(load, is_saturated=False).most_work is None
     assert queued.with_work(replace(load, served=0.0), is_saturated=True).most_work is None
+    hardly = replace(load, served=load.served * 0.3 / work)
+    assert queued.with_work(hardly, is_saturated=True).most_work == pytest.approx(0.3), "little is not nothing"
     for waiting, most in ((0.9, work), (1.0, work / 2)):
         known = LoopMemory(most_work=work / 2).with_work(replace(load, waiting=waiting), is_saturated=False)
         assert known.most_work == pytest.approx(most)
@@ -152,6 +154,13 @@ def test_arrivals_are_kept_once_for_each_window_and_not_for_ever() -> None:
     assert max(ages) <= 600 + 30
     assert min(earlier - later for earlier, later in pairwise(ages)) >= 30
     assert {round(point.per_second, 6) for point in memory.points} == {4.0}
+
+
+@pytest.mark.parametrize(("seconds", "points"), [(29.0, 1), (30.0, 2)])
+def test_the_next_window_begins_where_the_last_one_ended(seconds: float, points: int) -> None:
+    seen = replace(traffic(LOAD), recent=Rate(4.0, 30.0))
+    once = LoopMemory().with_arrivals(seen, 600, NOW)
+    assert len(once.with_arrivals(seen, 600, NOW + seconds).points) == points
 
 
 def test_while_requests_wait_arrivals_are_not_believed() -> None:

@@ -16,10 +16,21 @@ from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import LoopResult, decide, shares_of
+from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
+from plimsoll.rebalance.remedies.scale import add_replicas
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState
-from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.decisions import (
+    AddReplica,
+    Change,
+    DecisionReason,
+    Keep,
+    Move,
+    RemoveReplica,
+    Retune,
+    Wait,
+)
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import Situation
@@ -301,6 +312,26 @@ def test_a_queue_brings_no_replica_while_engines_get_a_larger_limit(changed: dic
     assert not isinstance(decide(queue_at_wider_engines(**changed), where).decision, AddReplica)
     later = decide(queue_at_wider_engines(since=600.0), where)
     assert (type(later.decision), later.decision.reason) == (AddReplica, DecisionReason.SUSTAINED_QUEUE)
+
+
+class NoRoom:
+    """The answers of a solver without any room, which names the change that it was asked for."""
+
+    tenant = running(2)
+
+    def __call__(self, change: Change, tenant: Tenant) -> Wait:
+        assert isinstance(change, AddReplica)
+        return Wait(DecisionReason.NO_PLACE_FOUND, (("more", change.count), ("then", tenant.request.replicas)))
+
+
+@every_case("kind", ["TooFewReplicas", "KvBound", "QueueBound", "MoreExpected", "StuckReplica", "Imbalanced"])
+def test_nothing_is_added_to_as_many_replicas_as_are_needed(kind: str) -> None:
+    two = situation(CALM, CALM)
+    answers = [
+        add_replicas(Diagnosis(DiagnosisKind(kind), DecisionReason.SUSTAINED_QUEUE, replicas=needed), two, NoRoom())
+        for needed in (1, 2, 3)
+    ]
+    assert answers == [None, None, Wait(DecisionReason.NO_PLACE_FOUND, (("more", 1), ("then", 3)))]
 
 
 # -- another remedy ----------------------------------------------------------------------------------------------------

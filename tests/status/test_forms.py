@@ -364,6 +364,7 @@ def test_what_is_not_kept_has_its_default() -> None:
     [
         (number("times", 1, 9), 10, "times 10 is not between 1 and 9"),
         (number("base_replicas", 1), 0, "baseReplicas 0 is less than 1"),
+        (number("times", 1, 9), 2**53, "times 9007199254740992 is not between 1 and 9"),
         (number("times", 1), 2**53 + 1, "a number is beyond 9007199254740992"),
         (word("state", PoolState), "Gone", "state 'Gone' is none of Active, Retiring"),
     ],

@@ -440,16 +440,19 @@ def test_a_speed_that_nobody_could_have_measured_is_left_out() -> None:
     assert read({}).learned is None
 
 
-@pytest.mark.parametrize(("written", "known"), [(300, 300.0), (0, None), (-1, None), (None, None)])
-def test_the_length_of_answers_is_read_where_it_can_be_one(written: int | None, known: float | None) -> None:
-    learned = read({"rebalancing": {**LOOP, "learned": {**LOOP["learned"], "outputTokens": written}}}).learned
-    assert learned == Learned("h100-sxm-80gb-tp1", 1.25, 90.0, output_tokens=known)
-
-
-@pytest.mark.parametrize(("written", "known"), [(90, 90.0), (0, 0.0), (-1, None), (None, None)])
-def test_the_longest_start_is_read_where_it_can_be_one(written: int | None, known: float | None) -> None:
-    learned = read({"rebalancing": {**LOOP, "learned": {**LOOP["learned"], "startupSeconds": written}}}).learned
-    assert learned == Learned("h100-sxm-80gb-tp1", 1.25, known)
+@pytest.mark.parametrize(("written", "known"), [(90, 90.0), (1, 1.0), (0, None), (-1, None), (None, None)])
+@pytest.mark.parametrize(
+    ("field", "attribute"),
+    [("startupSeconds", "startup_seconds"), ("mostWork", "most_work"), ("outputTokens", "output_tokens")],
+)
+def test_a_figure_that_was_learned_is_read_where_it_can_be_one(
+    field: str, attribute: str, written: int | None, known: float | None
+) -> None:
+    """A start may take no time that counts; work and answers are of one token at least."""
+    learned = read({"rebalancing": {**LOOP, "learned": {**LOOP["learned"], field: written}}}).learned
+    known = 0.0 if (field, written) == ("startupSeconds", 0) else known
+    changed: dict[str, Any] = {"startup_seconds": 90.0, attribute: known}
+    assert learned == Learned("h100-sxm-80gb-tp1", 1.25, **changed)
 
 
 def test_the_store_reads_a_status_once_and_says_the_same() -> None:

@@ -77,9 +77,8 @@ def _shortfall(rejection: Rejection) -> tuple[int, float]:
         return (0, float(len(MAY_PASS)))
     if "need_bytes" in figures and "have_bytes" in figures:
         return (1, int(figures["need_bytes"]) / max(1, int(figures["have_bytes"])))
-    if rejection.reason is Reason.NODE_LEFT:  # the message says already what happened there
-        return (4, 0.0)
-    return (3, 0.0) if rejection.reason in WISHED else (2, 0.0)
+    is_said = rejection.reason is Reason.NODE_LEFT  # the message says already what happened there
+    return (4 if is_said else 3 if rejection.reason in WISHED else 2, 0.0)
 
 
 def unhealthy_words(node: GpuNode) -> str:

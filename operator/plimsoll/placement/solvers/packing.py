@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -102,7 +102,7 @@ class _Packer:
         self.booked: list[GpuNode] = []
         self.free = dict(ledger.free)
         self.hosts = dict(ledger.hosts)
-        self.parts = [dict(share.parts) for share in decided.shares]
+        self.parts = [Counter(dict(share.parts)) for share in decided.shares]
         self.queues = [self._queue(nodes) for nodes in decided.posed.nodes]
 
     def _queue(self, nodes: Sequence[GpuNode]) -> Queue:
@@ -118,9 +118,8 @@ class _Packer:
         kind = self.decided.posed.problem.kinds[part.kind]
         shares = self.parts[part.kind]
         for group in kind.choices[part.rank].groups:
-            planned = min(shares.get((part.rank, group), 0), part.replicas - part.packed)
-            packed = self._take(self.queues[group], part, planned)
-            shares[part.rank, group] = shares.get((part.rank, group), 0) - packed
+            planned = min(shares[part.rank, group], part.replicas - part.packed)
+            shares[part.rank, group] -= self._take(self.queues[group], part, planned)
 
     def _take(self, queue: Queue, part: Part, replicas: int) -> int:
         taken = 0

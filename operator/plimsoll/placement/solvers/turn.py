@@ -131,7 +131,7 @@ class Turn:
             if self._place(missing) is None and not decided:
                 break
         if not self.replicas and self.demand.request.replicas == 0:
-            self._place(0)
+            self._place(missing)  # none
 
     def _missing(self) -> int:
         return self.demand.request.replicas - sum(self.replicas.values())

@@ -79,7 +79,7 @@ class _Transition:
             missing=missing,
             placed_now=searched,
             rejections=rejections,
-            remedies=self._remedies(max(1, missing)),
+            remedies=self._remedies(max(1, self.demand.missing if blocked else missing)),
             warnings=() if chosen is None else self._warnings(chosen),
             outgrown=self.demand.outgrown,
             change_blocked=blocked,

@@ -85,7 +85,7 @@ def split_fields(split: Split) -> Fields:
     }
 
 
-def split_doubt(tensor_parallel: object, pipeline_parallel: object, data_parallel: object = 1) -> str:
+def split_doubt(tensor_parallel: object, pipeline_parallel: object, data_parallel: object) -> str:
     """The error in a split."""
     gpus = 1
     parts = (("tensorParallel", tensor_parallel), ("pipelineParallel", pipeline_parallel))
