@@ -214,6 +214,8 @@ class LoopResult:
         mark = ChangeRecord(now, kind_of(change), change.reason.value, replicas)
         if isinstance(change, AddReplica):
             mark = replace(mark, added=change.count, called=self.called)
+        if isinstance(change, Move):
+            mark = replace(mark, engine=change.engine)
         return self.history.recorded(mark)
 
     def about(self, diagnosis: Diagnosis) -> LoopResult:

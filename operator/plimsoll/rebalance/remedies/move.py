@@ -35,6 +35,7 @@ def move_for_price(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wait
 
 
 def _move_to_place(diagnosis: Diagnosis, ask: Ask) -> Offer | Wait:
-    request = ask.tenant.request.with_replicas(diagnosis.replicas)
-    change = Move(diagnosis.reason, diagnosis.numbers)
-    return ask(change, replace(ask.tenant, request=request, goes_to=diagnosis.place))
+    tenant = ask.tenant.on_engine(diagnosis.engine) if diagnosis.engine else ask.tenant
+    change = Move(diagnosis.reason, diagnosis.numbers, diagnosis.engine)
+    request = tenant.request.with_replicas(diagnosis.replicas)
+    return ask(change, replace(tenant, request=request, goes_to=diagnosis.place))

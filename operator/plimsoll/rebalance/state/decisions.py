@@ -112,7 +112,12 @@ class Retune(_Reasoned):
 
 @dataclass(frozen=True, slots=True)
 class Move(_Reasoned):
-    """Place the deployment again: the new replicas serve before the old ones end."""
+    """Place the deployment again: the new replicas serve before the old ones end.
+
+    ``engine`` is the name of the engine that they run; empty: the same as before.
+    """
+
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
