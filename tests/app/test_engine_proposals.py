@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from plimsoll.adapters.cluster.client import DEPLOYMENTS
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plimsoll.adapters.cluster.client import APPROVALS, DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.engines.sglang.engine import SGLANG
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.placement.demands.clocks import LEAST_SECONDS
 from tests.app.test_moves import AUTO, LIGHT, comes_and_goes, serves, with_nodes
-from tests.app.test_rolled_back import carry_out, late
+from tests.app.test_rolled_back import MESSAGE, carry_out, late, unready
 from tests.render.workloads import container
 from tests.support.live_passes import L4, L40S, LivePasses, Open, live_part, pools
 from tests.support.proposal_passes import ProposalPasses
+from tests.support.tables import examples
 
 LLAMA = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}}
 ONE_GPU = {"allow": [L40S, L4], "maxPerReplica": 1}
@@ -41,10 +47,15 @@ async def opened_choice(opened: Open, engine: dict[str, Any] | None = None) -> P
 
 async def look(room: ProposalPasses) -> dict[str, Desired]:
     """A pass at a moment at which the deployment may look for another place, with a steady light load."""
-    there = room.there
-    for name in ("honest", "asks"):
-        serves(there, there.make()[name], LIGHT, engine="sglang")
+    busy(room.there)
     return await room.turn()
+
+
+def busy(there: LivePasses) -> None:
+    for name in ("honest", "asks"):
+        case = there.make()[name]
+        [engine] = [pool.engine for pool in case.outcome.deployment.placed.active]
+        serves(there, case, LIGHT, engine=engine)
 
 
 def engines(case: Desired) -> dict[str, str]:
@@ -103,6 +114,15 @@ async def test_an_approved_engine_serves_before_the_other_one_ends_and_the_neigh
     assert images(room.there, "honest") == {IMAGES["sglang"]}
 
 
+async def test_a_status_that_names_another_engine_is_no_approval(opened: Open) -> None:
+    room = await opened_choice(opened)
+    forge(room.there)
+    for _ in range(3):
+        case = (await room.turn())["asks"]
+        assert (pools(case), engines(case)) == (STAYS, {L40S: "sglang"})
+    assert images(room.there) == {IMAGES["sglang"]}
+
+
 async def test_an_approved_engine_that_does_not_come_up_is_taken_back(opened: Open) -> None:
     room = await opened_choice(opened)
     await look(room)
@@ -112,6 +132,8 @@ async def test_an_approved_engine_that_does_not_come_up_is_taken_back(opened: Op
     carry_out(room.there, case, kind=L4)
     waits = late(room.there, LEAST_SECONDS - 1)
     assert (pools(waits), engines(waits)) == (BEGUN, {L4: "vllm", L40S: "sglang"})
+    assert waits.outcome.request is not None
+    assert waits.outcome.request.engine.name == "vllm", "the old engine serves, and the move to the new one goes on"
     carry_out(room.there, waits, kind=L4)
     case = late(room.there, 2)
     assert (pools(case), engines(case)) == (STAYS, {L40S: "sglang"})
@@ -150,3 +172,137 @@ async def test_a_cheaper_place_of_the_engine_that_runs_comes_first(opened: Open)
         room.there.carry_out(list(room.there.make().values()))
     case = (await look(room))["asks"]
     assert (room.proposals(), engines(case)) == ([], {L4: "sglang", L40S: "sglang"})
+
+
+async def test_where_the_hardware_that_remains_takes_another_engine_alone_that_is_proposed(opened: Open) -> None:
+    room = await opened_choice(opened)
+    there = room.there
+    with_nodes(there, l4=2)
+    strand(there, "asks", "honest")
+    for _ in range(2):
+        case = (await room.turn())["asks"]
+        assert (pools(case), engines(case)) == (STAYS, {L40S: "sglang"})
+    [body] = room.proposals()
+    assert body["deployment"] == "asks"
+    assert body["reason"] == "OtherEngineFits"
+    assert body["message"] == (
+        "SGLang has no place for all replicas, and vLLM has one: 1 replica on l4-24gb x 1, for 0.42 US dollars an hour."
+    )
+    room.answer(body["id"])
+    cases = await room.turn()
+    assert (pools(cases["asks"]), engines(cases["asks"])) == ({(L4, "Active"): 1}, {L4: "vllm"})
+    for _ in range(3):
+        cases = await room.turn()
+    assert (pools(cases["asks"]), engines(cases["asks"])) == ({(L4, "Active"): 1}, {L4: "vllm"})
+    assert (pools(cases["honest"]), engines(cases["honest"])) == (STAYS, {L40S: "sglang"})
+
+
+def strand(there: LivePasses, *names: str) -> None:
+    """The node of some deployments is gone: their pods were made anew, and have had no node for long."""
+    there.passes.live.readings.clear()
+    for body in there.store.all(PODS):
+        if body["metadata"]["name"].startswith(names):
+            since = {"type": "PodScheduled", "status": "False", "lastTransitionTime": "2026-11-21T03:00:00Z"}
+            waits = unready(there, body, conditions=[since | {"reason": "Unschedulable", "message": MESSAGE}])
+            bare = {name: value for name, value in body["spec"].items() if name != "nodeName"}
+            there.store.observe(PODS, "MODIFIED", {**waits, "spec": bare})
+
+
+def forge(there: LivePasses) -> None:
+    """Somebody writes into the status that the pools of a deployment run vLLM."""
+    there.version += 1
+    [body] = [each for each in there.store.all(INFERENCE_DEPLOYMENTS) if each["metadata"]["name"] == "asks"]
+    head = {**body["metadata"], "resourceVersion": str(there.version)}
+    named = [{name: value for name, value in each.items() if name != "engine"} for each in body["status"]["pools"]]
+    written = {**body, "metadata": head, "status": {**body["status"], "pools": named}}
+    there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", written)
+
+
+class Walk:
+    """A course of events over both deployments. New pods serve while ``comes_up`` is true."""
+
+    def __init__(self, room: ProposalPasses) -> None:
+        self.room, self.comes_up, self.generation, self.seen = room, True, 2, set[str]()
+        self.seen = {body["metadata"]["name"] for body in room.there.store.all(PODS)}
+        self.engine = "sglang"
+
+    def ready(self, name: str = "asks") -> dict[str, str]:
+        """The pool of each pod of a deployment that serves."""
+        bodies = (dict(body) for body in self.room.there.store.all(PODS))
+        mine = (body for body in bodies if body["metadata"]["labels"]["plimsoll.dev/deployment"] == name)
+        return {
+            body["metadata"]["name"]: body["metadata"]["labels"]["plimsoll.dev/pool"]
+            for body in mine
+            if body["status"]["conditions"][1]["status"] == "True"
+        }
+
+    async def take(self, step: str) -> None:
+        there = self.room.there
+        there.now += 20
+        if step in ("approve", "reject"):
+            for body in self.room.proposals():
+                self.room.answer(body["id"], decision=step)
+        elif step == "late":
+            there.now += LEAST_SECONDS + 1
+        elif step == "edit":
+            self.generation += 1
+            there.change("asks", generation=self.generation, engine={"name": "auto", "prefer": ["vllm", "sglang"]})
+        elif step == "forge" and len(self.ready()) == 1:
+            forge(there)
+        else:
+            self.comes_up = step != "fails"
+        there.passes.live.readings.clear()
+        if step != "late":
+            busy(there)
+        await self.passes()
+
+    async def passes(self) -> None:
+        """Make a pass, and check what it decided before the cluster does it."""
+        there, served = self.room.there, self.ready()
+        before = {body["metadata"]["name"]: body.get("status") or {} for body in there.store.all(APPROVALS)}
+        cases = there.make()
+        for case in cases.values():
+            await self.room.proposal_writer.deliver(case)
+        decision = cases["asks"].outcome.decision
+        assert decision is not None
+        kept = {pool.name for pool in decision.pools if pool.replicas}
+        assert kept & {*served.values()}, "nothing that serves ends before its successor serves"
+        [engine] = {pool.engine for pool in decision.pools if pool.is_active}
+        if engine != self.engine:
+            now = {name: self.room.outcome(name) for name in before}
+            done = [name for name, outcome in now.items() if outcome == "CarriedOut" != before[name].get("state")]
+            back = {pool.engine for pool in cases["asks"].outcome.deployment.placed.pools if pool.ready}
+            assert done or engine in back, "an engine changes after an approval alone, or back to what serves"
+        self.engine = engine
+        assert (pools(cases["honest"]), engines(cases["honest"])) == (STAYS, {L40S: "sglang"})
+        assert images(there, "honest") == {IMAGES["sglang"]}
+        there.carry_out(list(cases.values()))
+        self._clean_up(kept)
+
+    def _clean_up(self, kept: set[str]) -> None:
+        there = self.room.there
+        for kind in (DEPLOYMENTS, PODS):
+            for body in there.store.all(kind):
+                labels = body["metadata"]["labels"]
+                if labels["plimsoll.dev/deployment"] == "asks" and labels["plimsoll.dev/pool"] not in kept:
+                    there.store.observe(kind, "DELETED", body)
+        there_now = {body["metadata"]["name"]: body for body in there.store.all(PODS)}
+        for name in there_now.keys() - self.seen if not self.comes_up else ():
+            there.store.observe(PODS, "MODIFIED", unready(there, there_now[name]))
+        self.seen |= there_now.keys()
+
+
+@settings(max_examples=examples(15), deadline=None)
+@given(steps=st.lists(st.sampled_from(["look", "approve", "reject", "fails", "late", "edit", "forge"]), max_size=8))
+def test_whatever_happens_an_engine_changes_after_an_approval_alone(
+    steps: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async def walk() -> None:
+        there = LivePasses.open(tmp_path_factory.getbasetemp(), {L40S: 2})
+        course = Walk(await opened_choice(lambda **_: there))
+        for step in ["look", *steps]:
+            await course.take(step)
+            await course.passes()
+        await there.passes.reader.models.close()
+
+    asyncio.run(walk())

@@ -123,6 +123,9 @@ _SENTENCES = {
         "The same load would {cost}, with {to_replicas}{of_new} on {to_place} instead of {replicas}{of_old} on "
         "{place}: {traffic}{engines}."
     ),
+    DecisionReason.OTHER_ENGINE_FITS: (
+        "{from_engine} has no place for all replicas, and {to_engine} has one: {to_replicas} on {to_place}{only}."
+    ),
     DecisionReason.NEED_OUTGREW_PLACEMENT: (
         "Another placement is needed: a GPU must hold {needed_bytes} and the one placed gives {budget_bytes}."
     ),
@@ -233,12 +236,13 @@ _IF_KNOWN = (
     ("faster", "to_ms", "; {to_replicas}{of_new} on {to_place} would take {to_ms} ms"),
     (
         "engines",
-        "to_engine",
+        "to_kv_tokens",
         (
             ". A replica of {to_engine} holds {to_kv_tokens} tokens of KV cache there and carries {to_per_minute} of "
             "these requests a minute; one of {from_engine} holds {from_kv_tokens} here"
         ),
     ),
+    ("only", "only_bill", ", for {only_bill} US dollars an hour"),
     ("bills", "bill", ", for {to_bill} US dollars an hour instead of {bill}"),
     (
         "tuning",

@@ -9,11 +9,14 @@ from functools import partial
 
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Option, Split
+from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.costs import move_charge
-from plimsoll.placement.demands.pools import AnyPool, Decision, Tenant, serving
+from plimsoll.placement.demands.failed_moves import FailedMove
+from plimsoll.placement.demands.pools import AnyPool, Decision, Place, Pool, Tenant, serving
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.options.feasibility import avoidable_price
-from plimsoll.placement.options.verdicts import NO_PRICE
+from plimsoll.placement.options.verdicts import NO_PRICE, rank
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.law.promise import Figure, keeps_promises
@@ -137,6 +140,35 @@ def _order(tenant: Tenant, found: Cheaper) -> tuple[object, ...]:
     """Return the order of offers: another engine waits for people, so it comes after the one that runs."""
     gpus = found.replicas * found.site.place[1].gpus
     return found.site.engine != tenant.request.engine.name, found.to_bill, gpus, found.site.place, found.site.engine
+
+
+def only_engine(tenant: Tenant, market: Market) -> tuple[Request, Option] | None:
+    """Return the best place with room for all replicas on another engine that the spec allows, with its request.
+
+    The engine that the user likes best comes first, and then what fits without a doubt. No place of the present pools
+    is among them. None: there is none, or more than one replica cannot mount its volumes.
+    """
+    closed = (*_places_of(tenant.pools), *_places_of(tenant.left), *_places_of(tenant.failed))
+    if tenant.request.total is not None or tenant.request.mounts_alone:
+        return None
+    found = [(each, option) for each in tenant.request.on_alternatives for option in _with_room(each, market, closed)]
+    return min(found, key=_by_preference, default=None)
+
+
+def _places_of(known: Iterable[Pool | Rehoming | FailedMove]) -> tuple[Place, ...]:
+    return tuple(each.place for each in known)
+
+
+def _with_room(request: Request, market: Market, closed: tuple[Place, ...]) -> list[Option]:
+    try:
+        return [option for option in market.options(request, closed) if market.has_room(request, option)]
+    except PlimsollError:  # e.g. a model that has no law on this engine
+        return []
+
+
+def _by_preference(found: tuple[Request, Option]) -> tuple[object, ...]:
+    request, option = found
+    return request.engine_rank, option.is_in_doubt, rank(option), request.engine.name
 
 
 LEAST_GAIN = 0.2

@@ -10,7 +10,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import format_price, to_milliseconds, to_percent
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.demands.pools import serving
+from plimsoll.placement.demands.pools import Tenant, serving
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.placement.transition.hypothesis import Market, WhatIf
@@ -19,7 +19,7 @@ from plimsoll.rebalance.diagnosis.judging import Judged
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.law.capacity import capacity_of
 from plimsoll.rebalance.law.promise import Figure, unreachable
-from plimsoll.rebalance.places.better import Cheaper, Faster, bill_of, cheaper_place, faster_place
+from plimsoll.rebalance.places.better import Cheaper, Faster, bill_of, cheaper_place, faster_place, only_engine
 from plimsoll.rebalance.places.sites import Site
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.history import ChangeKind
@@ -53,6 +53,25 @@ def elsewhere(
     if search is None or what_if.tenant.request.slo is None:
         return diagnose_load(situation, judged), judged.memory
     return search.faster(diagnosis)
+
+
+def on_other_engine(tenant: Tenant, market: Market) -> Diagnosis | None:
+    """Return the diagnosis that another engine has a place for all replicas; None: none has."""
+    found = only_engine(tenant, market)
+    if found is None:
+        return None
+    request, option = found
+    price, place = option.hourly_price, option.target.place
+    bill: Numbers = () if price is None else (("only_bill", format_price(price * request.replicas)),)
+    numbers: Numbers = (*_titles(tenant, request.engine.name), ("to_place", place_words(*place)), *bill)
+    numbers = (*numbers, ("to_replicas", request.replicas))
+    reason = DecisionReason.OTHER_ENGINE_FITS
+    return Diagnosis(DiagnosisKind.OUTGROWN, reason, numbers, request.replicas, place, request.engine.name)
+
+
+def _titles(tenant: Tenant, engine: str) -> Numbers:
+    """Return the names of the engine that runs, and of another one, for sentences."""
+    return ("from_engine", engine_of(tenant.request.engine.name).title), ("to_engine", engine_of(engine).title)
 
 
 def _is_worth_a_look(judged: Judged, key: ObjectKey) -> bool:
@@ -114,13 +133,12 @@ class _Search:
 
     def _sought(self, reason: DecisionReason, digest: int, found: Cheaper | Faster, numbers: Numbers) -> Sought:
         """Return what was found. Of another engine, what a replica holds and carries says why it is the better one."""
-        site, engine = found.site, self.what_if.tenant.request.engine.name
-        if site.engine == engine:
+        site, tenant = found.site, self.what_if.tenant
+        if site.engine == tenant.request.engine.name:
             return Sought(reason, digest, site.place, found.replicas, numbers)
         carries = round(60 * site.capacity(learned=True).per_second)
-        names = (("from_engine", engine_of(engine).title), ("to_engine", engine_of(site.engine).title))
         holds = (("to_kv_tokens", site.model.kv_tokens), ("from_kv_tokens", self.here.model.kv_tokens))
-        numbers = (*numbers, *names, *holds, ("to_per_minute", carries))
+        numbers = (*numbers, *_titles(tenant, site.engine), *holds, ("to_per_minute", carries))
         return Sought(reason, digest, site.place, found.replicas, numbers, site.engine)
 
     def cheaper(self, diagnosis: Diagnosis) -> tuple[Diagnosis, LoopMemory]:

@@ -44,6 +44,7 @@ class DecisionReason(StrEnum):
     ABOVE_MAX_REPLICAS = "AboveMaxReplicas"
     PROMISE_OUT_OF_REACH = "PromiseOutOfReach"
     CHEAPER_PLACE = "CheaperPlace"
+    OTHER_ENGINE_FITS = "OtherEngineFits"
     NEED_OUTGREW_PLACEMENT = "NeedOutgrewPlacement"
     PLACEMENT_TOO_SMALL = "PlacementTooSmall"
     METRICS_UNAVAILABLE = "MetricsUnavailable"
