@@ -165,6 +165,14 @@ async def test_the_price_calls_for_no_engine_that_the_user_likes_less(opened: Op
     assert (room.proposals(), pools(case), live_part(case)["decision"]) == ([], STAYS, "Keep")
 
 
+async def test_an_engine_that_does_not_know_an_argument_is_not_proposed(opened: Open) -> None:
+    room = await opened_choice(opened, {"name": "auto", "extraArgs": ["--schedule-policy=lpm"]})
+    case = (await look(room))["asks"]
+    assert case.outcome.request is not None
+    assert case.outcome.request.engine.name == "sglang"
+    assert (room.proposals(), case.outcome.request.alternatives) == ([], ())
+
+
 async def test_a_cheaper_place_of_the_engine_that_runs_comes_first(opened: Open) -> None:
     room = await opened_choice(opened)
     room.there.change("asks", generation=3, gpu={"allow": [L40S, L4]})
