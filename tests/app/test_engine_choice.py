@@ -131,6 +131,20 @@ def test_arguments_of_the_engine_that_runs_are_its_own_when_the_choice_is_opened
     assert course.image("usual") == OF_VLLM
 
 
+def test_arguments_leave_the_engines_that_are_known_to_take_each_of_them(desk: Desk) -> None:
+    course = Course(desk, SGLANG_FIRST | {"extraArgs": ["--seed=1"]})
+    assert course.image() == OF_VLLM
+    engine = course.status()["engine"]
+    assert (engine["name"], engine["reason"]) == ("vllm", "OnlyEngine")
+    (other,) = engine["others"]
+    assert (other["name"], other["reason"]) == ("sglang", "FieldRefused")
+    assert other["message"] == (
+        "SGLang does not take spec.engine.extraArgs[0]: '--seed=1'. Which flags SGLang takes is not known here: write "
+        "spec.engine.name: sglang to give it some."
+    )
+    assert course.image("usual") == OF_VLLM
+
+
 def test_a_refusal_that_the_user_has_not_caused_moves_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new release of the operator refuses on SGLang what SGLang runs."""
     course = Course(desk, SGLANG_FIRST)

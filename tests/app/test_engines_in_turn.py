@@ -204,6 +204,8 @@ def whole_of(workload: dict[str, Any]) -> str:
     found = "sglang" if command_of(engine) else "vllm"
     assert engine["image"] == IMAGES[found]
     assert [flag for flag in FLAGS.values() if flag in engine["args"]] == [FLAGS[found]]
+    labels = workload["spec"]["template"]["metadata"]["labels"]
+    assert labels.get("inference.networking.k8s.io/engine-type", "vllm") == found
     assert engine["readinessProbe"]["httpGet"]["path"] == PROBES[found]
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from plimsoll.api.bounds import USUAL_RELEASES
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.engines.registry import ENGINES
 from testbed.api_client import ApiError
+from testbed.approvals import install_kinds
 from testbed.engine_queue import Stream
 from testbed.kwok_config import LOAD_TIME_ANNOTATION
-from tests.support.live_loop import CAPACITY, L4_POOL, TIMING, Bench, bench_of, engine_spec, stays
+from tests.support.approvals import Person, outcome_of, proposal_of
+from tests.support.live_loop import CAPACITY, L4_POOL, L40S_POOL, TIMING, Bench, bench_of, engine_spec, stays
 
 pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
@@ -33,6 +36,10 @@ HARD = Stream(rate=2.0, prompt=1500, output=100, first_token_seconds=0.35, token
 """One L4 carries some 1.15 of these requests a second."""
 
 
+OUTGROWN = engine_spec("outgrown", AUTO, {L40S_POOL: 30_000}, engine=OPEN, concurrency=22)
+"""66,000 tokens are declared. SGLang fits the L40S alone, where its engine gets 30,000; vLLM fits the L4, too."""
+
+
 def spec_of(name: str) -> dict[str, Any]:
     return engine_spec(name, AUTO, engine=OPEN if name == "open" else {"name": NAMES[name]})
 
@@ -43,10 +50,12 @@ def status_of(bench: Bench, name: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    with bench_of("engines") as running:
-        running.add_nodes_of({name: {"L4": 3} for name in NAMES})
+    with bench_of("engines", {"PLIMSOLL_APPROVALS": "true"}) as running:
+        install_kinds(running.view.control_plane)
+        running.add_nodes_of({name: {"L4": 3} for name in NAMES} | {"outgrown": {"L4": 1, "L40S": 1}})
         for name in NAMES:
             running.view.apply(name, **spec_of(name))
+        running.view.apply("outgrown", **OUTGROWN)
         for name in NAMES:
             running.view.wait_ready(name)
             running.stream(name, EASY)
@@ -121,6 +130,40 @@ def live(bench: Bench, figure: str, name: str) -> float | None:
         rf'^plimsoll_live_{figure}{{[^}}]*name="{name}"[^}}]*}} (\S+)$', bench.operator.metrics(), re.MULTILINE
     )
     return None if found is None else float(found[1])
+
+
+def test_another_engine_is_only_proposed_and_after_an_approval_it_serves_before_the_old_one_ends(bench: Bench) -> None:
+    bench.view.wait_ready("outgrown")
+    known = proposal_of(bench.view, "outgrown")
+    assert (known["change"], known["reason"]) == ("Move", "OtherEngineFits")
+    assert known["summary"].startswith("move 1 replica to vLLM on l4-24gb x 1, -$")
+    assert "SGLang has no place for all replicas, and vLLM has one: " in known["message"]
+    stays(lambda: bench.settled("outgrown") == {L40S_POOL: 1}, 5.0, "moved although nobody approved it")
+    neighbours = {name: bench.view.pod_uids(name) for name in NAMES}
+    [before] = bench.view.pods("outgrown")
+    approver, since = Person(bench.view, "approver"), bench.now()
+    approver.grant(
+        {"resources": ["placementapprovals"], "verbs": ["create"]},
+        {"resources": ["inferencedeployments"], "verbs": ["get", "approve"]},
+    )
+    assert "created" in approver.creates("other-engine", deployment="outgrown", proposal=known["id"])
+    assert outcome_of(bench.view, "other-engine")["state"] == "CarriedOut"
+    bench.wait_settled("outgrown", {L4_POOL: 1})
+    [after] = bench.view.pods("outgrown")
+    [old], [new] = (pod["spec"]["containers"] for pod in (before, after))
+    images = {name: engine.image(Vendor.NVIDIA, USUAL_RELEASES[name]) for name, engine in ENGINES.items()}
+    assert (old["image"], new["image"]) == (images["sglang"], images["vllm"])
+    labels = [pod["metadata"]["labels"].get("inference.networking.k8s.io/engine-type") for pod in (before, after)]
+    assert labels == ["sglang", None]
+    made = bench.rebalancing("outgrown")["changes"][-1]
+    assert (made["kind"], made["reason"], made["engine"]) == ("Move", "OtherEngineFits", "vllm")
+    assert {name: bench.view.pod_uids(name) for name in NAMES} == neighbours
+    ready = next(each for each in after["status"]["conditions"] if each["type"] == "Ready")["lastTransitionTime"]
+    ended = [
+        each for each in bench.writes(since, "outgrown") if each.verb == "delete" and "deployments" in each.resource
+    ]
+    assert [each.name for each in ended] == [f"outgrown-{L40S_POOL}"]
+    assert datetime.fromisoformat(ended[0].timestamp) >= datetime.fromisoformat(ready)
 
 
 def test_each_grows_with_its_load_and_the_other_stays_as_it_is(bench: Bench) -> None:

@@ -84,6 +84,7 @@ def test_an_id_changes_with_the_object_the_spec_the_change_the_reason_and_the_ta
         identity("other", 1, PRESSURE, after),
         identity("uid", 2, PRESSURE, after),
         identity("uid", 1, Move(PRESSURE.reason), after),
+        identity("uid", 1, Move(PRESSURE.reason, engine="sglang"), after),
         identity("uid", 1, replace(PRESSURE, reason=DecisionReason.SUSTAINED_QUEUE), after),
         identity("uid", 1, PRESSURE, decision((L40S, 3))),
         identity("uid", 1, PRESSURE, decision((H100, 2))),

@@ -6,13 +6,14 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.routing import GatewayRef, RouterImages, Routing, RoutingMode
 from plimsoll.engines.registry import engine_of
-from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, PICKER_LABEL, ROUTER_LABEL
+from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, PICKER_LABEL, ROUTER_LABEL, engine_labels
 from plimsoll.render.router import PICKER_RIGHTS, is_part, router_objects
 from plimsoll.render.router_config import LONGEST_HOLD_SECONDS, PickerFacts, hold_seconds, picker_config, proxy_config
 from tests.render.workloads import options
@@ -117,6 +118,23 @@ def test_the_picker_remembers_as_many_blocks_as_a_replica_keeps_and_reads_the_en
         [engine] = _parameters(config, "core-metrics-extractor")["engineConfigs"]
         assert (engine["queuedRequestsSpec"], engine["kvUsageSpec"]) == (metrics.waiting, metrics.kv_usage)
         assert config["flowControl"] == {"defaultRequestTTL": "900s"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "default", "known"),
+    [("vllm", "served", {"served"}), ("sglang", "vllm", {"sglang"})],
+    ids=["vllm", "other"],
+)
+def test_while_engines_change_pods_of_both_are_read_in_their_own_words(
+    engine: str, default: str, known: set[str]
+) -> None:
+    """Pods without the label are vLLM's. The picker has configurations named ``vllm`` and ``sglang`` of its own."""
+    config = picker_config(PickerFacts(engine_of(engine).metrics, 16, 480_000, 900, engine=engine))
+    parameters = _parameters(config, "core-metrics-extractor")
+    assert parameters["defaultEngine"] == default
+    assert "engineLabelKey" not in parameters
+    assert {each["name"] for each in parameters["engineConfigs"]} == known
+    assert engine_labels(engine) == ({} if engine == "vllm" else {"inference.networking.k8s.io/engine-type": "sglang"})
 
 
 @every_case("spec", ("", "vllm:lora_requests_info"))

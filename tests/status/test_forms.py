@@ -102,6 +102,7 @@ marks: Drawn = {
     "added": replicas,
     "called": optional(st.builds(Called, **called)),
     "result": optional(st.builds(AdditionResult, **result)),
+    "engine": texts,
 }
 labels = st.tuples(st.text(min_size=1, max_size=9).filter(lambda key: "=" not in key), some_text)
 earlier: Drawn = {

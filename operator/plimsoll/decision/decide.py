@@ -225,7 +225,7 @@ class _Pass:
         deployment, memory, now = found.deployment, self.memory, self.world.at
         spec, suspended = deployment.spec, self.world.settings.rebalancing_suspended
         reading = self.world.readings.get(found.key)
-        if reading is None and (suspended or _is_news(found)):
+        if reading is None and (suspended or _is_news(found) or self._lacks_place(found)):
             reading = Reading(state=SignalState.UNAVAILABLE)  # no status may show an older decision or number
         if spec is None or reading is None or not self._has_turn(found, spec, suspended=suspended):
             return None
@@ -259,6 +259,12 @@ class _Pass:
             return None
         memory.turns.keep(found, decision, reading, about, turn, now)
         return turn
+
+    def _lacks_place(self, found: Ready) -> bool:
+        """Whether replicas have no place on the engine that runs, and the spec allows others."""
+        decision = self.decisions.get(found.key)
+        lacks = decision is not None and (decision.waits_for_place or bool(decision.stranded_by))
+        return lacks and bool(found.request.alternatives)
 
     @staticmethod
     def _has_turn(found: Ready, spec: InferenceDeploymentSpec, *, suspended: bool) -> bool:

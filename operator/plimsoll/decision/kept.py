@@ -64,8 +64,9 @@ class ChangedRequests:
     def each(self, uid: str, request: Request, find: Callable[[Request], dict[str, Any]]) -> Request:
         """The same with values that are found for the request of each engine that may run it."""
         changes = find(request)
-        if request.others:
-            changes["others"] = tuple(replace(other, **find(other)) for other in request.others)
+        for name in ("others", "alternatives"):
+            if elsewhere := getattr(request, name):
+                changes[name] = tuple(replace(other, **find(other)) for other in elsewhere)
         return self.of(uid, request, **changes)
 
 

@@ -144,7 +144,7 @@ class Outcome:
     def resource(self) -> InferenceDeployment | None:
         """The object, with the engine that was decided on; None if it cannot be parsed."""
         asked, decision = self.deployment.asked.resource, self.decision
-        if asked is None or decision is None:
+        if asked is None or decision is None or not self.deployment.asked.chooses_engine:
             return asked
         return resource_on(asked, decision.request.engine.name)
 

@@ -31,6 +31,7 @@ from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, pool_n
 from plimsoll.placement.demands.rehoming import of_last_hour
 from plimsoll.placement.demands.roll_back import NOT_READY, is_late
 from plimsoll.rebalance.state.decisions import Retune
+from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from plimsoll.status.record.reading import Record
 
@@ -47,16 +48,34 @@ def engine_that_runs(spec: EngineSpec, pools: Iterable[Pool]) -> str | None:
     return running if running in spec.engines else None
 
 
-def engines_that_run(spec: EngineSpec, placed: PlacedPools) -> tuple[str, ...]:
+def engines_that_run(spec: EngineSpec, bare: Deployment) -> tuple[str, ...]:
     """Return the engines with which an open choice may stay, the first one first; none if it is open, or not asked for.
 
-    They are that of the pods that serve, if none of them has the pools' engine yet, and then that of the pools.
+    They are that of an approved move, that of the pods that serve, if none of them has the pools' engine yet, and that
+    of the pools.
     """
+    placed = bare.placed
     decided, serving = engine_that_runs(spec, placed.pools), Counter(placed.engines.values())
-    if decided is None or decided in serving:
-        return () if decided is None else (decided,)
+    if decided is None:
+        return ()
+    ordered = _ordered(spec, bare)
     known = sorted((name for name in serving if name in spec.engines), key=lambda name: (-serving[name], name))
-    return (*known[:1], decided)
+    found = (decided,) if decided in serving else (*known[:1], decided)
+    return found if ordered is None else tuple(dict.fromkeys((ordered, *found)))
+
+
+def _ordered(spec: EngineSpec, bare: Deployment) -> str | None:
+    """Return the engine to which an approved move leads while the move has time; None: none is under way.
+
+    The status has the move among the changes. A pool alone that names another engine is no order.
+    """
+    placed, digests = bare.placed, bare.identity.digests
+    if placed.move is None or placed.is_late or not spec.is_open:
+        return None
+    last = bare.record.history.newest(ChangeKind.MOVE, ChangeKind.ROLL_BACK)
+    engine = "" if last is None else last.engine
+    is_going = all((pool.engine, pool.spec) == (engine, digests.engine) for pool in placed.active)
+    return engine if engine in spec.engines and is_going else None
 
 
 def delay_of(pool: Pool, around: Surroundings, refusal: RefusedWrite | None, now: float) -> Delay:

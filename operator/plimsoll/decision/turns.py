@@ -42,6 +42,7 @@ from plimsoll.rebalance.state.decisions import (
     DecisionReason,
     Keep,
     LoopDecision,
+    Move,
     RemoveReplica,
     ReplaceReplica,
     Retune,
@@ -756,6 +757,8 @@ def _proposal(decision: LoopDecision, message: str, replicas: int, mode: Rebalan
             return f"Cordon node {node or 'of the pod'} and delete pod {pod} once another replica serves. {message}"
         case Wait():
             return ""
+        case Move(engine=engine) if engine:
+            return f"Approve this proposal to move to another engine, or set spec.engine.name to {engine}. {message}"
         case _:
             switch = "moves" if mode is RebalancingMode.AUTO else "mode"
             return f"Set spec.rebalancing.{switch} to Auto to move. {message}"

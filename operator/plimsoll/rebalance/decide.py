@@ -25,8 +25,9 @@ from plimsoll.rebalance.diagnosis.trouble import trouble_of
 from plimsoll.rebalance.guard import BOUND_REASONS, held_back, under_way
 from plimsoll.rebalance.law.wishes import Wish
 from plimsoll.rebalance.places.better import bill_of
-from plimsoll.rebalance.places.elsewhere import elsewhere
+from plimsoll.rebalance.places.elsewhere import elsewhere, on_other_engine
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
+from plimsoll.rebalance.remedies.move import move_to_place
 from plimsoll.rebalance.remedies.protocol import AtOthers, Offer
 from plimsoll.rebalance.remedies.replace import with_one_off
 from plimsoll.rebalance.state.additions import IN_VAIN, called_by, with_results
@@ -214,6 +215,8 @@ class LoopResult:
         mark = ChangeRecord(now, kind_of(change), change.reason.value, replicas)
         if isinstance(change, AddReplica):
             mark = replace(mark, added=change.count, called=self.called)
+        if isinstance(change, Move):
+            mark = replace(mark, engine=change.engine)
         return self.history.recorded(mark)
 
     def about(self, diagnosis: Diagnosis) -> LoopResult:
@@ -274,15 +277,30 @@ def _decided(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) 
     diagnosis, memory = elsewhere(usual, situation, look, what_if)
     wait = Wait(diagnosis.reason, diagnosis.numbers)
     found = LoopResult(wait, None, None, memory, wish=look.wish).about(diagnosis)
-    if diagnosis.kind is DiagnosisKind.NOT_DIAGNOSED:
-        return found
-    ask = Asking(situation, what_if)
-    treated = _treated(found, diagnosis, ask, remedies)
+    ask, is_known = Asking(situation, what_if), diagnosis.kind is not DiagnosisKind.NOT_DIAGNOSED
+    treated = _treated(found, diagnosis, ask, remedies) if is_known else found
+    if treated.answer is None and remedies:
+        treated = _on_another_engine(found, diagnosis, ask) or treated
+    if not is_known:
+        return treated
     if diagnosis.kind is DiagnosisKind.CHEAPER_ELSEWHERE and treated.answer is None:
         return _treated(found.about(usual), usual, ask, remedies)
     if diagnosis.kind not in ABOUT_THE_PLACE or _is_made(treated, situation):
         return treated
     return _scaled(found, _about_the_load(diagnosis, situation, look), ask, remedies) or treated
+
+
+def _on_another_engine(found: LoopResult, diagnosis: Diagnosis, ask: Asking) -> LoopResult | None:
+    """Return a move to another engine, if replicas have no place on the one that runs; None: there is none to offer."""
+    now, market = ask.what_if.decision, ask.what_if.market
+    lacks_place = bool(ask.tenant.pools) and (now.waits_for_place or bool(now.stranded_by))
+    if market is None or not (lacks_place or diagnosis.kind is DiagnosisKind.OUTGROWN):
+        return None
+    there = on_other_engine(ask.tenant, market()) if ask.tenant.request.alternatives else None
+    offer = None if there is None else move_to_place(there, ask)
+    if not isinstance(offer, Offer) or offer.answer is None:
+        return None
+    return _offered(found, offer, ask.situation.policy)
 
 
 def _is_made(decided: LoopResult, situation: Situation) -> bool:

@@ -111,7 +111,7 @@ def _restart_held_back(change: Move | Retune, situation: Situation, wanted: Numb
     if placement.retuning or (placement.rolling and isinstance(change, Retune)):
         return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *placement.numbers))
     serving = min(placement.ready, placement.replicas - placement.new_replicas)
-    if serving < placement.replicas:
+    if serving < placement.replicas and change.reason is not DecisionReason.OTHER_ENGINE_FITS:
         ready: Numbers = (("replicas", placement.replicas), ("ready", serving))
         return Wait(DecisionReason.REPLICAS_STARTING, (*ready, *wanted))
     return (

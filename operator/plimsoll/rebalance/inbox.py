@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from plimsoll.placement.demands.pools import Decision, PlannedPool, serving
-from plimsoll.rebalance.state.decisions import Change, ReplaceReplica, Retune
+from plimsoll.rebalance.state.decisions import Change, Move, ReplaceReplica, Retune
 from plimsoll.rebalance.state.room import ID_DIGITS
 
 LIFE_SECONDS = 24 * 3600.0
@@ -265,7 +265,7 @@ def proposal_id(uid: str, generation: int, change: Change, before: Decision, aft
 
     The figures of the load are no part of it, so that a proposal keeps its id while they wobble. Engine settings follow
     from the place and from what engines report, which is learned while a proposal stands. So they are part of the id
-    only if nothing else changes. So is the pod that is to be replaced.
+    only if nothing else changes. So are the pod that is to be replaced, and another engine.
     """
     places, settings = _each(_place, after), _each(_settings, after)
     target = settings if places == _each(_place, before) else places
@@ -274,6 +274,8 @@ def proposal_id(uid: str, generation: int, change: Change, before: Decision, aft
         step = (f"step {change.limits.step_tokens}",)
     if isinstance(change, ReplaceReplica):
         step = (f"pod {change.pod}",)
+    if isinstance(change, Move) and change.engine:
+        step = (f"engine {change.engine}",)
     words = (uid, str(generation), type(change).__name__, change.reason.value, *target, *step)
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:ID_DIGITS]
 

@@ -117,10 +117,14 @@ _SENTENCES = {
     DecisionReason.PROMISE_OUT_OF_REACH: (
         "Another placement is needed, because more replicas would not help: {figure} is {measured_ms} ms and "
         "{promised_ms} ms are promised. On {place} a request alone takes {alone_ms} ms ({slowness_percent} % of what "
-        "the performance model says){faster}{bills}."
+        "the performance model says){faster}{bills}{engines}."
     ),
     DecisionReason.CHEAPER_PLACE: (
-        "The same load would {cost}, with {to_replicas} on {to_place} instead of {replicas} on {place}: {traffic}."
+        "The same load would {cost}, with {to_replicas}{of_new} on {to_place} instead of {replicas}{of_old} on "
+        "{place}: {traffic}{engines}."
+    ),
+    DecisionReason.OTHER_ENGINE_FITS: (
+        "{from_engine} has no place for all replicas, and {to_engine} has one: {to_replicas} on {to_place}{only}."
     ),
     DecisionReason.NEED_OUTGREW_PLACEMENT: (
         "Another placement is needed: a GPU must hold {needed_bytes} and the one placed gives {budget_bytes}."
@@ -229,7 +233,16 @@ _IF_KNOWN = (
     ("there", "node", " on node {node}"),
     ("faults", "fault", ", and its GPUs report {fault}"),
     ("shares", "share_percent", "; {share_percent} % of the requests come to it, and {equal_percent} % are its share"),
-    ("faster", "to_ms", "; {to_replicas} on {to_place} would take {to_ms} ms"),
+    ("faster", "to_ms", "; {to_replicas}{of_new} on {to_place} would take {to_ms} ms"),
+    (
+        "engines",
+        "to_kv_tokens",
+        (
+            ". A replica of {to_engine} holds {to_kv_tokens} tokens of KV cache there and carries {to_per_minute} of "
+            "these requests a minute; one of {from_engine} holds {from_kv_tokens} here"
+        ),
+    ),
+    ("only", "only_bill", ", for {only_bill} US dollars an hour"),
     ("bills", "bill", ", for {to_bill} US dollars an hour instead of {bill}"),
     (
         "tuning",
@@ -263,7 +276,7 @@ def sentence(decision: LoopDecision) -> str:
     texts |= _about_gateway(numbers)
     if "percentile" in numbers:
         texts["figure"] = f"the {numbers['percentile']}th percentile of the {_TIMES[str(numbers['figure'])]}"
-    known = _counts(numbers) | _about_stuck(numbers) | texts
+    known = _counts(numbers) | _about_stuck(numbers) | _of_engines(numbers) | texts
     parts = {"wanted": "", "stuck": "", "waiting": "", **dict.fromkeys((part for part, _, _ in _IF_KNOWN), "")}
     parts |= {part: words.format_map(known) for part, name, words in _IF_KNOWN if name in numbers}
     said = {"said": " ({words})" if numbers.get("words") else _NOTHING_SAID}
@@ -273,6 +286,12 @@ def sentence(decision: LoopDecision) -> str:
     parts |= {"cost": _cost(numbers), "traffic": _traffic(numbers), "gpus": _gpus(numbers), "others": _others(numbers)}
     text = _SENTENCES[decision.reason].format_map(parts | known)
     return text[:1].upper() + text[1:]
+
+
+def _of_engines(numbers: Mapping[str, int | str]) -> dict[str, str]:
+    """Return the words that name the engines of replicas, if the new ones have another engine."""
+    names = {"of_new": "to_engine", "of_old": "from_engine"}
+    return {part: f" of {numbers[name]}" if name in numbers else "" for part, name in names.items()}
 
 
 def _traffic(numbers: Mapping[str, int | str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.kubernetes_names import API_VERSION, GROUP, KIND, ObjectKey
 from plimsoll.domain.requests.workload import ENGINE_PORT, Manifest, WorkloadOptions
 
@@ -15,6 +16,10 @@ DEPLOYMENT_LABEL = f"{GROUP}/deployment"
 POOL_LABEL = f"{GROUP}/pool"
 WEIGHTS_LABEL = f"{GROUP}/weights"
 """On pods that copy weights: the name of their InferenceDeployment. No Service selects them."""
+
+ENGINE_TYPE_LABEL = "inference.networking.k8s.io/engine-type"
+"""The label by which an endpoint picker knows whose metrics a pod has. Source: ``DefaultEngineTypeLabelKey`` of the
+Gateway API Inference Extension 1.5.0 (``plugins/datalayer/extractor/metrics/mapping_registry.go``)."""
 
 ROUTER_LABEL = f"{GROUP}/router"
 PICKER_LABEL = f"{GROUP}/picker"
@@ -97,6 +102,11 @@ def owner_reference(options: WorkloadOptions) -> Manifest:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def engine_labels(engine: str) -> dict[str, str]:
+    """Labels of the pods of an engine. Pods of vLLM have none: pickers take pods without the label for vLLM's."""
+    return {} if engine == DEFAULT_ENGINE else {ENGINE_TYPE_LABEL: engine}
 
 
 def metadata(options: WorkloadOptions, name: str, labels: dict[str, str]) -> Manifest:

@@ -15,12 +15,13 @@ from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.kubernetes_names import API_VERSION, GROUP, KIND, PROPOSAL_KIND, ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import counted, format_price, to_rfc3339
+from plimsoll.engines.registry import engine_of
 from plimsoll.placement.demands.failed_moves import settings_words
 from plimsoll.placement.demands.pools import Decision, PlannedPool
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.rebalance.inbox import LIFE_SECONDS, Standing, targets
-from plimsoll.rebalance.state.decisions import AddReplica, LoopDecision, RemoveReplica, ReplaceReplica, Retune
+from plimsoll.rebalance.state.decisions import AddReplica, LoopDecision, Move, RemoveReplica, ReplaceReplica, Retune
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.names import CAPACITY_WORDS, deployment_labels, stages
 from plimsoll.render.proposal_words import proposal_sentence
@@ -152,7 +153,8 @@ def _title(decision: LoopDecision, before: Iterable[PlannedPool], after: Iterabl
             return f"replace pod {pod} by a new one on {_and(then)}"
         case _:
             moved = then - now or then
-            return f"move {counted(moved.total(), 'replica')} to {_and(moved)}"
+            engine = f"{engine_of(decision.engine).title} on " if isinstance(decision, Move) and decision.engine else ""
+            return f"move {counted(moved.total(), 'replica')} to {engine}{_and(moved)}"
 
 
 def _replicas_by_place(pools: Iterable[PlannedPool]) -> Counter[str]:

@@ -26,7 +26,7 @@ from plimsoll.engines.base import Engine, Launch, Probe
 from plimsoll.engines.node_needs import least_driver
 from plimsoll.engines.registry import engine_of
 from plimsoll.render.merging import merged
-from plimsoll.render.names import POOL_LABEL, deployment_labels, pool_labels
+from plimsoll.render.names import POOL_LABEL, deployment_labels, engine_labels, pool_labels
 from plimsoll.render.weights import credentials, weights_mounts, weights_volumes
 
 STOP_RESERVE_SECONDS = 15
@@ -53,7 +53,12 @@ def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifes
         spec = merged(merged(spec, _completed(options, spec)), _owned(spec))
     return {
         "metadata": {
-            "labels": {**user.labels, **options.queue, **pool_labels(options.key.name, pool)},
+            "labels": {
+                **user.labels,
+                **options.queue,
+                **pool_labels(options.key.name, pool),
+                **engine_labels(options.engine),
+            },
             **({"annotations": annotations} if annotations else {}),
         },
         "spec": spec,

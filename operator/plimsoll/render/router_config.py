@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.requests.workload import ENGINE_PORT, Manifest
 from plimsoll.engines.metrics import EngineMetrics
 
@@ -48,6 +49,9 @@ FULL_QUEUE = 5
 MOST_PREFIX_BLOCKS = 4096
 """Blocks of a prompt that are compared: 65,536 tokens in blocks of 16. The default, 256, ends at 4,096 tokens."""
 
+_USUAL_ENGINE = "served"
+"""The name of vLLM in the picker's configuration, if the deployment runs it."""
+
 _DESTINATION = "x-gateway-destination-endpoint"
 """The header by which the picker names the replica. Source: the endpoint picker protocol (its proposal 004)."""
 
@@ -64,6 +68,7 @@ class PickerFacts:
 
     Attributes:
         metrics: the names of the engine's metrics.
+        engine: the name of the engine.
         block_tokens: tokens of one block of the KV cache.
         cache_tokens: tokens that one replica's KV cache holds, and a host tier if there is one.
         hold_seconds: how long a request may wait for a replica.
@@ -75,6 +80,7 @@ class PickerFacts:
     cache_tokens: int
     hold_seconds: int
     has_adapters: bool = False
+    engine: str = DEFAULT_ENGINE
 
 
 def picker_config(facts: PickerFacts) -> Manifest:
@@ -82,10 +88,14 @@ def picker_config(facts: PickerFacts) -> Manifest:
 
     It remembers as many blocks of a replica as that replica's cache holds: one that remembers more takes evicted
     prefixes for known, one that remembers less sends them elsewhere.
+
+    Pods of other engines than vLLM have a label that names their engine (``ENGINE_TYPE_LABEL``), so both are read while
+    one takes over from the other. The picker knows vLLM's and SGLang's names itself, and takes pods without the label
+    for those of the default engine (``plugins/datalayer/extractor/metrics/factories.go``).
     """
-    names = facts.metrics
+    names, is_usual = facts.metrics, facts.engine == DEFAULT_ENGINE
     engine = {
-        "name": "served",
+        "name": _USUAL_ENGINE if is_usual else facts.engine,
         "queuedRequestsSpec": names.waiting,
         "runningRequestsSpec": names.running,
         "kvUsageSpec": names.kv_usage,
@@ -116,7 +126,13 @@ def picker_config(facts: PickerFacts) -> Manifest:
                 "parameters": {"kvCacheUtilThreshold": FULL_CACHE, "queueDepthThreshold": FULL_QUEUE},
             },
             {"type": "metrics-data-source", "parameters": {"path": names.path}},
-            {"type": "core-metrics-extractor", "parameters": {"defaultEngine": "served", "engineConfigs": [engine]}},
+            {
+                "type": "core-metrics-extractor",
+                "parameters": {
+                    "defaultEngine": _USUAL_ENGINE if is_usual else DEFAULT_ENGINE,
+                    "engineConfigs": [engine],
+                },
+            },
         ],
         "schedulingProfiles": [
             {

@@ -18,18 +18,17 @@ NAME_FIELD = "spec.engine.name"
 
 
 def spec_on(spec: InferenceDeploymentSpec, engine: str) -> InferenceDeploymentSpec:
-    """Return the spec as if it named this engine; the same object if it names one itself."""
-    if not spec.engine.is_open:
+    """Return the spec as if it named this engine; the same object if it does."""
+    if not spec.engine.is_open and spec.engine.engine_name == engine:
         return spec
     named = spec.engine.model_copy(update={"name": engine, "prefer": None})
     return spec.model_copy(update={"engine": named})
 
 
 def resource_on(resource: InferenceDeployment, engine: str) -> InferenceDeployment:
-    """Return the object as if its spec named this engine; the same object if it names one itself."""
-    if not resource.spec.engine.is_open:
-        return resource
-    return resource.model_copy(update={"spec": spec_on(resource.spec, engine)})
+    """Return the object as if its spec named this engine; the same object if it does."""
+    spec = spec_on(resource.spec, engine)
+    return resource if spec is resource.spec else resource.model_copy(update={"spec": spec})
 
 
 def check_flags(spec: EngineSpec, engine: str) -> None:
@@ -81,6 +80,12 @@ def _of_all(refused: Sequence[tuple[str, PlimsollError]]) -> PlimsollError:
     return InvalidInput(NAME_FIELD, ANY_ENGINE, f"No engine takes all of the spec. {said}")
 
 
+def rank_of(engine: str, spec: EngineSpec) -> int:
+    """Return the place of an engine in the user's list: 0 without a list, and the last one if it is not listed."""
+    preferred = list(dict.fromkeys(spec.prefer or ()))
+    return preferred.index(engine) if engine in preferred else NOT_PREFERRED if preferred else 0
+
+
 def request_on_engines(resource: InferenceDeployment, convert: Callable[[InferenceDeployment], Request]) -> Request:
     """Return the request of an object: that of its engine, or one that holds those of all engines that may run it.
 
@@ -95,10 +100,7 @@ def request_on_engines(resource: InferenceDeployment, convert: Callable[[Inferen
     if not spec.is_open:
         return convert(resource)
     made, refused = on_engines(spec, lambda engine: convert(resource_on(resource, engine)))
-    ranks = {engine: index for index, engine in enumerate(spec.engines) if engine in (spec.prefer or ())}
-    last = NOT_PREFERRED if ranks else 0
     first, *others = (
-        replace(request, engine_rank=ranks.get(engine, last), refused_engines=tuple(refused))
-        for engine, request in made
+        replace(request, engine_rank=rank_of(engine, spec), refused_engines=tuple(refused)) for engine, request in made
     )
     return replace(first, others=tuple(others)) if others else first

@@ -543,6 +543,7 @@ class ChangeStatus(StatusModel):
     added: int | None = optional("Replicas that an addition added.")
     called_by: CalledStatus | None = optional("What called for an addition, if replicas can change it.")
     result: AdditionResultStatus | None = optional("What became of an addition; unset while that is not known.")
+    engine: str | None = optional("Engine that a move led to, if it was another one than before.")
 
 
 class LearnedElsewhereStatus(StatusModel):

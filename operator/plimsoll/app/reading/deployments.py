@@ -19,6 +19,8 @@ from plimsoll.api.conversion.convert import (
     weights_of,
 )
 from plimsoll.api.conversion.engines import (
+    check_flags,
+    rank_of,
     request_on_engines,
     resource_on,
     spec_on,
@@ -194,13 +196,35 @@ class DeploymentReader:
         _check_rival(bare)
         engine = resource.spec.engine
         found.chooses_engine = engine.is_open
-        for running in engines_that_run(engine, bare.placed):
+        for running in engines_that_run(engine, bare):
             try:
-                return self._request_of(self.memo.on_engine(resource, running), bare, fleet, found)
+                request = self._request_of(self.memo.on_engine(resource, running), bare, fleet, found)
             except InvalidInput:
                 if not _has_other_spec(bare, running):
                     raise  # e.g. a new release or rule of the operator refuses it: what runs is not moved for that
+            else:
+                return self._with_alternatives(request, resource, bare, fleet)
         return self._request_of(resource, bare, fleet, found)
+
+    def _with_alternatives(
+        self, request: Request | DeploymentProblem, resource: InferenceDeployment, bare: Deployment, fleet: Fleet
+    ) -> Request | DeploymentProblem:
+        """Return the request on the engine that runs, with those on the others that take all of the open spec."""
+        if isinstance(request, DeploymentProblem):
+            return request
+        spec, found = resource.spec.engine, list[Request]()
+        for engine in spec.engines:
+            if engine == request.engine.name:
+                continue
+            try:
+                check_flags(spec, engine)
+                other = self._request_of(self.memo.on_engine(resource, engine), bare, fleet, _Found())
+            except PlimsollError:
+                continue
+            if isinstance(other, Request):
+                found.append(self._requests.of(_kept_as(bare, other), other, engine_rank=rank_of(engine, spec)))
+        rank = rank_of(request.engine.name, spec)
+        return self._requests.of(bare.identity.uid, request, engine_rank=rank, alternatives=tuple(found))
 
     def _request_of(
         self, resource: InferenceDeployment, bare: Deployment, fleet: Fleet, found: _Found
@@ -290,7 +314,7 @@ class DeploymentReader:
             return request
         known = with_size(request, size.replicas, size.concurrency)
         sized = {"shape": known.shape, "replicas": known.replicas, "total": None, "is_sized": True}
-        return self._requests.each(bare.identity.uid, request, lambda _: dict(sized))
+        return self._requests.each(_kept_as(bare, request), request, lambda _: dict(sized))
 
     def _restricted(
         self, bare: Deployment, request: Request, claims: Sequence[Claim], said: tuple[str, ...]
@@ -305,11 +329,11 @@ class DeploymentReader:
             node_rules, remarks = (*each.node_rules, *rules), (*each.remarks, *said)
             return {"node_rules": node_rules, "mounts_alone": alone, "remarks": remarks}
 
-        return self._requests.each(bare.identity.uid, request, restricted)
+        return self._requests.each(_kept_as(bare, request), request, restricted)
 
     def _filled_in(self, bare: Deployment, request: Request) -> Request:
         ranges, usual = self.limit_ranges.get(request.key.namespace, ()), self.priorities.default_name
-        return self._requests.each(bare.identity.uid, request, lambda each: each.filled_in(usual, ranges))
+        return self._requests.each(_kept_as(bare, request), request, lambda each: each.filled_in(usual, ranges))
 
     def declared_priority(self, body: Body) -> int:
         """Return the priority that an unread object names; 0 if nothing usable is there."""
@@ -367,6 +391,11 @@ def _has_other_spec(bare: Deployment, engine: str) -> bool:
     """
     pools, now = (pool for pool in bare.placed.pools if pool.engine == engine), bare.identity
     return all(pool.spec not in ("", now.digests.engine) and pool.generation != now.generation for pool in pools)
+
+
+def _kept_as(bare: Deployment, request: Request) -> str:
+    """Return the key of a kept request: there is one for each engine."""
+    return f"{bare.identity.uid} {request.engine.name}"
 
 
 def _left_nodes(bare: Deployment) -> tuple[dict[str, str], dict[str, str]]:

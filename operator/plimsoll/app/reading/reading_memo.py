@@ -202,12 +202,12 @@ class ReadingMemo:
         convert: Callable[[], Request],
     ) -> Request:
         """The request made from the object's spec and these facts. ``values`` are small ones, compared by value."""
-        uid = resource.metadata.uid
-        known = self._converted.get(uid)
+        key = resource.metadata.uid, resource.spec.engine.name
+        known = self._converted.get(key)
         same = known is not None and known.resource is resource and known.model is model and known.draft is draft
         if known is None or not same or known.values != values:
             known = _Converted(resource, model, draft, values, convert())
-        return self._converted.put(uid, known).request
+        return self._converted.put(key, known).request
 
 
 def _since_gates(before: PodFacts | None, seen: PodFacts, now: float) -> PodFacts:

@@ -105,6 +105,7 @@ def _routing(
         max(_kept_tokens(decision.request, pool) for pool in placed),
         hold_seconds(max(start_budget_seconds(options, choice) for choice in choices)),
         has_adapters=decision.request.engine.lora is not None,
+        engine=options.engine,
     )
     drain = max(each["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] for each in pools)
     return router_objects(options, routing, facts, drain)

@@ -536,6 +536,11 @@ class Option:
         return price if price is None or not self.has_narrow_cache else price / (1 - NARROWING)
 
     @property
+    def is_in_doubt(self) -> bool:
+        """Whether it fits by the figures, and there is a doubt about these."""
+        return self.estimate.fit is not Fit.SURE and self.estimate.fit_by_figures is Fit.SURE
+
+    @property
     def is_paid(self) -> bool:
         """Whether its nodes are paid for whoever uses them."""
         return not self.gpu.billing.ends_with_use

@@ -157,6 +157,8 @@ class Request:
     ``others`` are the same deployment on other engines, if the planner chooses the engine and has not yet, and
     ``refused_engines`` are the engines that cannot run the spec. ``engine_rank`` is the place of the engine in the
     user's list of preferred ones: 0 without a list, and ``NOT_PREFERRED`` for all engines that it does not name.
+    ``alternatives`` are the same deployment on the other engines of an open choice, while one of them runs: the planner
+    stays with that one, and the live loop may propose another.
     """
 
     key: ObjectKey
@@ -198,6 +200,7 @@ class Request:
     others: tuple[Request, ...] = ()
     refused_engines: tuple[EngineRefusal, ...] = ()
     engine_rank: int = 0
+    alternatives: tuple[Request, ...] = ()
 
     @property
     def on_each_engine(self) -> tuple[Request, ...]:
@@ -207,13 +210,28 @@ class Request:
         return (replace(self, others=()), *(each.with_replicas(self.replicas) for each in self.others))
 
     def on(self, engine: str) -> Request | None:
-        """Return the request on an engine; None if that engine cannot run it, or another one is decided."""
-        return next((each for each in self.on_each_engine if each.engine.name == engine), None)
+        """Return the request on an engine; None if that engine cannot run it, or the spec names another one."""
+        return next((each for each in (*self.on_each_engine, *self.alternatives) if each.engine.name == engine), None)
+
+    @property
+    def on_alternatives(self) -> tuple[Request, ...]:
+        """The request on each alternative engine, of which the present one is then an alternative."""
+        here, others = replace(self, alternatives=()), self.alternatives
+        return tuple(
+            replace(
+                each, replicas=self.replicas, alternatives=(here, *(other for other in others if other is not each))
+            )
+            for each in others
+        )
 
     def everywhere(self, change: Callable[[Request], Request]) -> Request:
         """Return the request with a change that is made for the other engines, too."""
         found = change(self)
-        return replace(found, others=tuple(map(change, self.others))) if self.others else found
+        if not self.others and not self.alternatives:
+            return found
+        return replace(
+            found, others=tuple(map(change, self.others)), alternatives=tuple(map(change, self.alternatives))
+        )
 
     def host_need(self, host: HostEstimate) -> HostNeed:
         """Return what the pod of one replica requests, with all of its containers."""

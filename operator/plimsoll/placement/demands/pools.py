@@ -229,6 +229,12 @@ class Tenant:
     failed: tuple[FailedMove, ...] = ()
     goes_to: Place | None = None
 
+    def on_engine(self, engine: str) -> Tenant:
+        """Return the deployment on an alternative engine, of whose speed nothing was seen; itself if there is none."""
+        request = next((each for each in self.request.on_alternatives if each.engine.name == engine), self.request)
+        answers = self.answers if self.answers is None else replace(self.answers, slowness=1.0)
+        return replace(self, request=request, answers=answers)
+
     @property
     def turn(self) -> tuple[int, str, ObjectKey]:
         """The key that sorts deployments in the order of decisions: the higher priority first, then the older."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from plimsoll.domain.decisions.outcomes import Fit, Option, Rejection
+from plimsoll.domain.decisions.outcomes import Option, Rejection
 from plimsoll.domain.engines.engine_choice import EngineRefusal
 from plimsoll.domain.public_words import EngineReason, Numbers, Reason
 from plimsoll.domain.requests.serving import NOT_PREFERRED
@@ -35,7 +35,7 @@ class RankedAward:
         """The score among the awards of all engines; the least is the best."""
         missing, doubts, bill, replicas = self.own_score
         granted = sum(each.replicas for each in self.award.granted)
-        doubted = sum(each.replicas for each in self.award.granted if _is_in_doubt(each.choice))
+        doubted = sum(each.replicas for each in self.award.granted if each.choice.is_in_doubt)
         rank = self.award.demand.request.engine_rank
         return missing, rank, doubts + doubted / max(1, granted), bill, replicas
 
@@ -49,11 +49,6 @@ class RankedAward:
         """Where its first replicas would run; None if none have a place."""
         kept = [pool.choice for pool in self.award.demand.kept if pool.choice is not None]
         return next((each.choice for each in self.award.granted), kept[0] if kept else None)
-
-
-def _is_in_doubt(option: Option) -> bool:
-    """Whether an option fits by the figures, and there is a doubt about these."""
-    return option.estimate.fit is not Fit.SURE and option.estimate.fit_by_figures is Fit.SURE
 
 
 def only_offer(award: Award) -> tuple[EngineOffer, ...]:

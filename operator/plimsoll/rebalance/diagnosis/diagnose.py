@@ -90,7 +90,8 @@ class DiagnosisKind(StrEnum):
 class Diagnosis:
     """One diagnosis: its kind, the public reason, the numbers that prove it, and how many replicas it asks for.
 
-    ``place`` is the GPU type and split that it asks for; None: it names none.
+    ``place`` is the GPU type and split that it asks for; None: it names none. ``engine`` is another engine that it asks
+    for there; empty: none.
     """
 
     kind: DiagnosisKind
@@ -98,6 +99,7 @@ class Diagnosis:
     numbers: Numbers = ()
     replicas: int = 0
     place: Place | None = None
+    engine: str = ""
 
 
 _UNKNOWN_BECAUSE = {

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 
 from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Option, Split
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.costs import move_charge
-from plimsoll.placement.demands.pools import AnyPool, Decision, Tenant, serving
+from plimsoll.placement.demands.failed_moves import FailedMove
+from plimsoll.placement.demands.pools import AnyPool, Decision, Place, Pool, Tenant, serving
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.options.feasibility import avoidable_price
-from plimsoll.placement.options.verdicts import NO_PRICE
+from plimsoll.placement.options.verdicts import NO_PRICE, rank
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.law.promise import Figure, keeps_promises
@@ -44,6 +49,8 @@ def cheaper_place(
 ) -> Cheaper | None:
     """Return the cheapest place with free GPUs that saves enough, by what was learned and by the model alone.
 
+    Another engine counts where no place of the one that runs does.
+
     A move lowers the bill that the model alone finds for this load by :data:`LEAST_SAVING` at least, and nothing that
     is learned after the move changes that bill. So no move leads back to a place that was left, as long as the prices
     and the load stay as they are.
@@ -57,10 +64,16 @@ def cheaper_place(
     offers = (
         _offer(situation, here, site, rate, bill)
         for site in sites_elsewhere(tenant, market, situation.memory, here, also=also)
-        if site.option.doubts <= decision.choice.doubts
+        if site.option.doubts <= decision.choice.doubts and _may_follow(site, tenant.request, decision.choice)
     )
-    found = sorted((each for each in offers if each is not None), key=_order)
+    found = sorted((each for each in offers if each is not None), key=partial(_order, tenant))
     return next((each for each in found if _has_room(each, tenant, market)), None)
+
+
+def _may_follow(there: OtherSite, request: Request, here: Option) -> bool:
+    """Whether the price alone may call for the engine of a place: it is neither less preferred nor in more doubt."""
+    is_surer = not there.option.is_in_doubt or here.is_in_doubt
+    return there.engine == request.engine.name or (there.request.engine_rank <= request.engine_rank and is_surer)
 
 
 def bill_of(
@@ -120,11 +133,42 @@ def _saves(here: Site, there: Site, rate: float, least: int) -> bool:
 def _has_room(found: Cheaper, tenant: Tenant, market: Market) -> bool:
     """Whether the replicas that are not there yet have room. If too many are, none is ended for this."""
     already = sum(pool.replicas for pool in serving(tenant.pools) if pool.target.place == found.site.place)
-    return found.replicas > already and found.site.has_room(found.replicas - already, tenant, market)
+    return found.replicas > already and found.site.has_room(found.replicas - already, market)
 
 
-def _order(found: Cheaper) -> tuple[object, ...]:
-    return found.to_bill, found.replicas * found.site.place[1].gpus, found.site.place
+def _order(tenant: Tenant, found: Cheaper) -> tuple[object, ...]:
+    """Return the order of offers: another engine waits for people, so it comes after the one that runs."""
+    gpus = found.replicas * found.site.place[1].gpus
+    return found.site.engine != tenant.request.engine.name, found.to_bill, gpus, found.site.place, found.site.engine
+
+
+def only_engine(tenant: Tenant, market: Market) -> tuple[Request, Option] | None:
+    """Return the best place with room for all replicas on another engine that the spec allows, with its request.
+
+    The engine that the user likes best comes first, and then what fits without a doubt. No place of the present pools
+    is among them. None: there is none, or more than one replica cannot mount its volumes.
+    """
+    closed = (*_places_of(tenant.pools), *_places_of(tenant.left), *_places_of(tenant.failed))
+    if tenant.request.total is not None or tenant.request.mounts_alone:
+        return None
+    found = [(each, option) for each in tenant.request.on_alternatives for option in _with_room(each, market, closed)]
+    return min(found, key=_by_preference, default=None)
+
+
+def _places_of(known: Iterable[Pool | Rehoming | FailedMove]) -> tuple[Place, ...]:
+    return tuple(each.place for each in known)
+
+
+def _with_room(request: Request, market: Market, closed: tuple[Place, ...]) -> list[Option]:
+    try:
+        return [option for option in market.options(request, closed) if market.has_room(request, option)]
+    except PlimsollError:  # e.g. a model that has no law on this engine
+        return []
+
+
+def _by_preference(found: tuple[Request, Option]) -> tuple[object, ...]:
+    request, option = found
+    return request.engine_rank, option.is_in_doubt, rank(option), request.engine.name
 
 
 LEAST_GAIN = 0.2
@@ -145,10 +189,11 @@ def faster_place(
 ) -> Faster | None:
     """Return the cheapest place that keeps the promises, and is clearly faster by what was learned here.
 
-    Places with room come first. If all are taken, one of them is returned: people may free its GPUs.
+    Places with room come first, and of these the ones of the engine that runs. If all are taken, one of them is
+    returned: people may free its GPUs.
     """
-    found = sorted(_places(situation, tenant, market, here, missed, rate), key=_by_promise)
-    free = (each for each in found if each.site.has_room(each.replicas, tenant, market))
+    found = sorted(_places(situation, tenant, market, here, missed, rate), key=partial(_by_promise, tenant))
+    free = (each for each in found if each.site.has_room(each.replicas, market))
     return next(free, found[0] if found else None)
 
 
@@ -172,7 +217,8 @@ def _expected(site: Site, missed: Figure, rate: float) -> float:
     return missed.of(times_of(site.replica, site.lengths, max(1.0, running)))
 
 
-def _by_promise(found: Faster) -> tuple[object, ...]:
+def _by_promise(tenant: Tenant, found: Faster) -> tuple[object, ...]:
     bill = found.site.weighed.bill(found.replicas)
     gpus = found.site.place[1].gpus * found.replicas
-    return found.site.option.doubts, NO_PRICE if bill is None else bill, gpus, found.site.place
+    price, is_other = NO_PRICE if bill is None else bill, found.site.engine != tenant.request.engine.name
+    return is_other, found.site.option.doubts, price, gpus, found.site.place, found.site.engine

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import format_price, to_milliseconds, to_percent
-from plimsoll.placement.demands.pools import serving
+from plimsoll.engines.registry import engine_of
+from plimsoll.placement.demands.pools import Tenant, serving
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.placement.transition.hypothesis import Market, WhatIf
@@ -18,7 +19,7 @@ from plimsoll.rebalance.diagnosis.judging import Judged
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.law.capacity import capacity_of
 from plimsoll.rebalance.law.promise import Figure, unreachable
-from plimsoll.rebalance.places.better import bill_of, cheaper_place, faster_place
+from plimsoll.rebalance.places.better import Cheaper, Faster, bill_of, cheaper_place, faster_place, only_engine
 from plimsoll.rebalance.places.sites import Site
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.history import ChangeKind
@@ -52,6 +53,25 @@ def elsewhere(
     if search is None or what_if.tenant.request.slo is None:
         return diagnose_load(situation, judged), judged.memory
     return search.faster(diagnosis)
+
+
+def on_other_engine(tenant: Tenant, market: Market) -> Diagnosis | None:
+    """Return the diagnosis that another engine has a place for all replicas; None: none has."""
+    found = only_engine(tenant, market)
+    if found is None:
+        return None
+    request, option = found
+    price, place = option.hourly_price, option.target.place
+    bill: Numbers = () if price is None else (("only_bill", format_price(price * request.replicas)),)
+    numbers: Numbers = (*_titles(tenant, request.engine.name), ("to_place", place_words(*place)), *bill)
+    numbers = (*numbers, ("to_replicas", request.replicas))
+    reason = DecisionReason.OTHER_ENGINE_FITS
+    return Diagnosis(DiagnosisKind.OUTGROWN, reason, numbers, request.replicas, place, request.engine.name)
+
+
+def _titles(tenant: Tenant, engine: str) -> Numbers:
+    """Return the names of the engine that runs, and of another one, for sentences."""
+    return ("from_engine", engine_of(tenant.request.engine.name).title), ("to_engine", engine_of(engine).title)
 
 
 def _is_worth_a_look(judged: Judged, key: ObjectKey) -> bool:
@@ -90,7 +110,8 @@ class _Search:
             known = self._find_faster(figure)
         memory = replace(self.judged.memory, sought=known)
         numbers = (*diagnosis.numbers, ("place", place_words(*self.here.place)), *known.numbers)
-        return replace(diagnosis, place=known.place, replicas=known.replicas, numbers=numbers), memory
+        found = replace(diagnosis, place=known.place, replicas=known.replicas, engine=known.engine)
+        return replace(found, numbers=numbers), memory
 
     def _find_faster(self, figure: Figure | None) -> Sought:
         market, reason = self._market(), DecisionReason.PROMISE_OUT_OF_REACH
@@ -108,7 +129,17 @@ class _Search:
         if bill and option.hourly_price is not None:
             to_bill = option.hourly_price * found.replicas
             numbers = (*numbers, ("bill", format_price(bill)), ("to_bill", format_price(to_bill)))
-        return Sought(reason, digest, found.site.place, found.replicas, numbers)
+        return self._sought(reason, digest, found, numbers)
+
+    def _sought(self, reason: DecisionReason, digest: int, found: Cheaper | Faster, numbers: Numbers) -> Sought:
+        """Return what was found. Of another engine, what a replica holds and carries says why it is the better one."""
+        site, tenant = found.site, self.what_if.tenant
+        if site.engine == tenant.request.engine.name:
+            return Sought(reason, digest, site.place, found.replicas, numbers)
+        carries = round(60 * site.capacity(learned=True).per_second)
+        holds = (("to_kv_tokens", site.model.kv_tokens), ("from_kv_tokens", self.here.model.kv_tokens))
+        numbers = (*numbers, *_titles(tenant, site.engine), *holds, ("to_per_minute", carries))
+        return Sought(reason, digest, site.place, found.replicas, numbers, site.engine)
 
     def cheaper(self, diagnosis: Diagnosis) -> tuple[Diagnosis, LoopMemory]:
         """Return the diagnosis that a cheaper place is free, if there is one."""
@@ -122,7 +153,7 @@ class _Search:
             return diagnosis, memory
         numbers = (*diagnosis.numbers, ("place", place_words(*self.here.place)), *known.numbers)
         kind, reason = DiagnosisKind.CHEAPER_ELSEWHERE, DecisionReason.CHEAPER_PLACE
-        return Diagnosis(kind, reason, numbers, known.replicas, known.place), memory
+        return Diagnosis(kind, reason, numbers, known.replicas, known.place, known.engine), memory
 
     def _find_cheaper(self, market: Market) -> Sought:
         digest, reason = self._digest(market), DecisionReason.CHEAPER_PLACE
@@ -137,7 +168,7 @@ class _Search:
             ("to_place", place_words(*found.site.place)),
             ("to_replicas", found.replicas),
         )
-        return Sought(reason, digest, found.site.place, found.replicas, numbers)
+        return self._sought(reason, digest, found, numbers)
 
     def _known(self, reason: DecisionReason) -> Sought | None:
         known = self.judged.memory.sought
@@ -156,7 +187,8 @@ class _Search:
         figures = (self.rate, lengths.prompt, lengths.output, lengths.cached, lengths.in_cache, self.here.slowness)
         rounded = tuple(round(math.log(max(each, 1e-3), ALIKE)) for each in figures)
         tenant, policy = self.what_if.tenant, self.situation.policy
-        return hash((market.digest, rounded, tenant.request.replicas, tenant.spec, policy))
+        engines = tuple((each.engine.name, each.engine_rank) for each in (tenant.request, *tenant.request.alternatives))
+        return hash((market.digest, rounded, tenant.request.replicas, tenant.spec, policy, engines))
 
 
 def _search(situation: Situation, judged: Judged, what_if: WhatIf) -> _Search | None:

@@ -67,41 +67,64 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class OtherSite(Site):
-    """A place that replicas could have, as a solver knows it: ``option``."""
+    """A place that replicas could have, as a solver knows it: ``option``, for the ``request`` on the engine there."""
 
     option: Option = field(kw_only=True)
+    request: Request = field(kw_only=True)
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine there."""
+        return self.request.engine.name
 
     @property
     def weighed(self) -> Site:
         """The place with the cost by which options are ranked: an fp8 cache and slowness must save more."""
         return replace(self, price=self.option.cost)
 
-    def has_room(self, replicas: int, tenant: Tenant, market: Market) -> bool:
+    def has_room(self, replicas: int, market: Market) -> bool:
         """Whether so many new replicas have room now."""
-        return market.has_room(tenant.request.with_replicas(replicas), self.option)
+        return market.has_room(self.request.with_replicas(replicas), self.option)
 
 
 def sites_elsewhere(
     tenant: Tenant, market: Market, memory: LoopMemory, here: Site, *, also: tuple[Place, ...] = ()
 ) -> Iterator[OtherSite]:
-    """Yield the places that the spec allows, without those where replicas are; ``also`` are offered nevertheless."""
-    own = {pool.place for pool in serving(tenant.pools)} - set(also)
+    """Yield the places that the spec allows, without those where replicas are; ``also`` are offered nevertheless.
+
+    The places of other engines that the spec allows come last. A pool has one engine, so they are not at the places
+    where replicas are. What was learned here counts for them too, if it is bad: nothing is known of them.
+    """
+    own = {pool.place for pool in serving(tenant.pools)}
+    yield from _sites_on(tenant.request, tenant, market, memory, here, own - set(also))
+    for request in tenant.request.on_alternatives:
+        yield from _sites_on(request, tenant, market, memory, here, own)
+
+
+def _sites_on(
+    request: Request, tenant: Tenant, market: Market, memory: LoopMemory, here: Site, own: set[Place]
+) -> Iterator[OtherSite]:
+    is_own_engine = request is tenant.request
     try:
-        for option in market.options(tenant.request, tuple(each.place for each in tenant.left)):
-            if option.target.place == here.place and here.place not in own:
-                yield _other(here, option, here.model, here.lengths, here.slowness)
-            model = None if option.target.place in {*own, here.place} else model_at(tenant.request, option)
+        for option in market.options(request, tuple(each.place for each in tenant.left)):
+            if is_own_engine and option.target.place == here.place and here.place not in own:
+                yield _other(here, request, option, here.model, here.lengths, here.slowness)
+            model = None if option.target.place in {*own, here.place} else model_at(request, option)
             if model is not None:
-                slowness = memory.slowness_at(pool_name(*option.target.place))
+                learned = memory.slowness_at(pool_name(*option.target.place))
+                slowness = learned if is_own_engine else max(1.0, here.slowness)
                 lengths = _lengths_at(here, model.kv_tokens)
-                yield _other(here, option, replace(model, spread=here.model.spread), lengths, slowness)
+                yield _other(here, request, option, replace(model, spread=here.model.spread), lengths, slowness)
     except PlimsollError:  # the request cannot be judged any more, and the plan says so
         return
 
 
-def _other(here: Site, option: Option, model: ReplicaModel, lengths: Lengths, slowness: float) -> OtherSite:
+def _other(
+    here: Site, request: Request, option: Option, model: ReplicaModel, lengths: Lengths, slowness: float
+) -> OtherSite:
     price, place = avoidable_price(option.gpu, option.split), option.target.place
-    return OtherSite(place, model, lengths, slowness, here.hope, here.startup_seconds, price, option=option)
+    known = here.hope, here.startup_seconds, price
+    return OtherSite(place, model, lengths, slowness, *known, option=option, request=request)
 
 
 def model_at(request: Request, option: Option) -> ReplicaModel | None:

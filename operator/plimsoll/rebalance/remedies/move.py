@@ -23,18 +23,20 @@ def move_for_promise(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wa
         return None
     if diagnosis.place is None:
         return Wait(DecisionReason.NO_FASTER_PLACE, (*diagnosis.numbers, ("wanted", diagnosis.reason.value)))
-    return _move_to_place(diagnosis, ask)
+    return move_to_place(diagnosis, ask)
 
 
 def move_for_price(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wait | None:
     """Go to a cheaper place. It is only worth it while its GPUs are free, so nothing waits for it."""
     if diagnosis.kind is not DiagnosisKind.CHEAPER_ELSEWHERE:
         return None
-    found = _move_to_place(diagnosis, ask)
+    found = move_to_place(diagnosis, ask)
     return found if isinstance(found, Offer) and found.answer is not None else None
 
 
-def _move_to_place(diagnosis: Diagnosis, ask: Ask) -> Offer | Wait:
-    request = ask.tenant.request.with_replicas(diagnosis.replicas)
-    change = Move(diagnosis.reason, diagnosis.numbers)
-    return ask(change, replace(ask.tenant, request=request, goes_to=diagnosis.place))
+def move_to_place(diagnosis: Diagnosis, ask: Ask) -> Offer | Wait:
+    """Go to the place of a diagnosis, and to its engine if it names one."""
+    tenant = ask.tenant.on_engine(diagnosis.engine) if diagnosis.engine else ask.tenant
+    change = Move(diagnosis.reason, diagnosis.numbers, diagnosis.engine)
+    request = tenant.request.with_replicas(diagnosis.replicas)
+    return ask(change, replace(tenant, request=request, goes_to=diagnosis.place))

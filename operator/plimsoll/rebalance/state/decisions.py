@@ -44,6 +44,7 @@ class DecisionReason(StrEnum):
     ABOVE_MAX_REPLICAS = "AboveMaxReplicas"
     PROMISE_OUT_OF_REACH = "PromiseOutOfReach"
     CHEAPER_PLACE = "CheaperPlace"
+    OTHER_ENGINE_FITS = "OtherEngineFits"
     NEED_OUTGREW_PLACEMENT = "NeedOutgrewPlacement"
     PLACEMENT_TOO_SMALL = "PlacementTooSmall"
     METRICS_UNAVAILABLE = "MetricsUnavailable"
@@ -112,7 +113,12 @@ class Retune(_Reasoned):
 
 @dataclass(frozen=True, slots=True)
 class Move(_Reasoned):
-    """Place the deployment again: the new replicas serve before the old ones end."""
+    """Place the deployment again: the new replicas serve before the old ones end.
+
+    ``engine`` is the name of the engine that they run; empty: the same as before.
+    """
+
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class ChangeRecord:
     """One change: its time in POSIX seconds, its kind, its public reason, and the replicas wanted from then on.
 
     Of an addition, ``added`` are the replicas that it added, ``called`` what it was for, and ``result`` what became of
-    it; None: that is not known yet.
+    it; None: that is not known yet. Of a move to another engine, ``engine`` is that one's name.
     """
 
     at: float
@@ -121,6 +121,7 @@ class ChangeRecord:
     added: int = 0
     called: Called | None = None
     result: AdditionResult | None = None
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,10 @@ class ChangeHistory:
     def last(self, *kinds: ChangeKind) -> float | None:
         """Return the time of the last change of these kinds; None if there was none."""
         return max((mark.at for mark in self.changes if mark.kind in kinds), default=None)
+
+    def newest(self, *kinds: ChangeKind) -> ChangeRecord | None:
+        """Return the last change of these kinds; None if there was none."""
+        return max((mark for mark in self.changes if mark.kind in kinds), key=lambda mark: mark.at, default=None)
 
     def _of_last_hour(self, now: float) -> list[ChangeRecord]:
         return [mark for mark in self.clamped(now).changes if now - mark.at < HOUR_SECONDS]

@@ -73,7 +73,8 @@ class Look:
 class Sought:
     """The last search for another place: why (a public reason), in which market and for which load (``digest``).
 
-    ``place`` and ``replicas`` are what was found, with the ``numbers`` of their sentence; None: nothing.
+    ``place`` and ``replicas`` are what was found, with the ``numbers`` of their sentence; None: nothing. ``engine`` is
+    that of the place; empty: the one that runs.
     """
 
     reason: str
@@ -81,6 +82,7 @@ class Sought:
     place: Place | None = None
     replicas: int = 0
     numbers: Numbers = ()
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)

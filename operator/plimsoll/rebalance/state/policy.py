@@ -119,8 +119,9 @@ class RebalancePolicy:
         return self.idle_seconds is not None
 
     def carries_out(self, decision: LoopDecision) -> bool:
-        """Whether a change with a destination is carried out without an approval."""
-        return self.mode is Mode.AUTO and not (self.asks_before_moves and isinstance(decision, Move))
+        """Whether a change with a destination is carried out without an approval. People decide about engines."""
+        asks = isinstance(decision, Move) and (self.asks_before_moves or decision.engine != "")
+        return self.mode is Mode.AUTO and not asks
 
 
 def _at_least(field: str, value: int, least: int) -> None:

@@ -121,6 +121,7 @@ MARK = Form(
     added=number("added", 0, MOST_REPLICAS, absent=0),
     called=part("called_by", CALLED),
     result=part("result", RESULT),
+    engine=unless("engine", ""),
 )
 
 LEARNED = Form(
