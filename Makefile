@@ -87,8 +87,8 @@ chaos: $(READY) build ## chains of faults, in memory and over 50 real objects (P
 test-kueue: $(READY) build ## the queue of Kueue itself admits the pods (built on first use, in minutes; then one minute)
 	$(PYTEST) tests/cluster/test_real_queue.py $(ARGS)
 
-test-gateway: $(READY) build ## Istio's control plane answers for routes and pools (built on first use, in minutes; then two minutes)
-	$(PYTEST) tests/cluster/test_real_gateway.py $(ARGS)
+test-gateway: $(READY) build ## Istio's control plane, and requests through an Envoy that it configures (built on first use, in minutes; then four)
+	$(PYTEST) tests/cluster/test_real_gateway.py tests/cluster/test_gateway_traffic.py $(ARGS)
 
 scale: $(READY) build ## 300 and 1,000 objects on 1,250 nodes, with and without a slow API server: a table, in minutes
 	$(BIN)/python -m benchmarks.cluster $(ARGS)

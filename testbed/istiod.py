@@ -6,27 +6,40 @@ webhooks and certificates are of no use here: no pod runs.
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from testbed.api_client import ApiError, http_text
+from typing_extensions import override
+
+from testbed.cluster_process import ClusterProcess, is_well
 from testbed.control_plane import ControlPlane
-from testbed.ports import PortReservation
-from testbed.processes import Child
 from testbed.routing_kinds import install_gateways, install_pools
-from testbed.waiting import NotInTime
 
 NAMESPACE, USER = "istio-system", "istiod"
 GATEWAY_CLASS, CONTROLLER = "istio", "istio.io/gateway-controller"
 ADDRESS = "203.0.113.7"
 """An address of the block for documentation (RFC 5737), which a cloud would give to the Service of a Gateway."""
 
-_READY_SECONDS = 180.0
+GATEWAY_LABEL = "gateway.networking.k8s.io/gateway-name"
+"""The label of the pods of a Gateway's proxies."""
+
+_MESH = {"enableAutoMtls": False}
+"""No pod has a sidecar, so nobody would take Istio's certificates; a proxy without Istio's agent waits for its own."""
+
+_SETTINGS = {
+    "POD_NAME": "istiod-0",
+    "POD_NAMESPACE": NAMESPACE,
+    "ENABLE_CA_SERVER": "false",
+    "ENABLE_GATEWAY_API_INFERENCE_EXTENSION": "true",
+    "PILOT_ENABLE_METADATA_EXCHANGE": "false",
+    "PILOT_ENABLE_ALPN_FILTER": "false",
+}
 
 
-class Istiod:
+class Istiod(ClusterProcess):
     """``pilot-discovery`` against a control plane, with the custom resources of routing.
 
     Args:
@@ -35,64 +48,41 @@ class Istiod:
     """
 
     def __init__(self, control_plane: ControlPlane, program: Path) -> None:
-        self._control_plane = control_plane
-        self._reservation = PortReservation()
-        self._ready_port, grpc, monitoring, inspection = (self._reservation.take() for _ in range(4))
-        directory = control_plane.directory / "istiod"
-        directory.mkdir()
-        # Without the files of a cluster's ConfigMap it takes its own defaults.
-        addresses = {"http": self._ready_port, "grpc": grpc, "monitoring": monitoring}
-        listening = [f"--{name}Addr=127.0.0.1:{port}" for name, port in addresses.items()]
-        self._child = Child(
-            "istiod",
-            [
-                *(str(program), "discovery", f"--kubeconfig={control_plane.user_kubeconfig(USER)}", *listening),
-                *("--httpsAddr=", "--secureGRPCAddr=", f"--ctrlz_port={inspection}", f"--namespace={NAMESPACE}"),
-            ],
-            log=directory / "istiod.log",
-            environment=os.environ
-            | {
-                "POD_NAME": "istiod-0",
-                "POD_NAMESPACE": NAMESPACE,
-                "ENABLE_CA_SERVER": "false",
-                "ENABLE_GATEWAY_API_INFERENCE_EXTENSION": "true",
-            },
-            directory=directory,
-        )
+        super().__init__(control_plane, "istiod")
+        self._program = program
+        self._ready_port, self.discovery_port = self._reservation.take(), self._reservation.take()
+        """``discovery_port``: where proxies ask for their configuration, in plain text."""
 
+    @override
     def install(self) -> None:
         """Bring the custom resources of routing, and the rights that it has in a cluster or more."""
-        plane = self._control_plane
-        install_pools(plane)
-        install_gateways(plane)
-        plane.create_namespace(NAMESPACE)
-        plane.apply(
-            [
-                {
-                    "apiVersion": "rbac.authorization.k8s.io/v1",
-                    "kind": "ClusterRoleBinding",
-                    "metadata": {"name": USER},
-                    "roleRef": {
-                        "apiGroup": "rbac.authorization.k8s.io",
-                        "kind": "ClusterRole",
-                        "name": "cluster-admin",
-                    },
-                    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
-                }
-            ]
-        )
+        install_pools(self._control_plane)
+        install_gateways(self._control_plane)
+        self._control_plane.apply([_DESTINATION_RULES])
+        self._install_user(USER, NAMESPACE)
 
-    def start(self) -> Self:
-        """Start it, and wait until it is ready. Raises NotInTime with the end of its log."""
-        self._child.start()
-        try:
-            self._control_plane.wait_until(self._is_ready, _READY_SECONDS, "istiod ready")
-        except NotInTime as error:
-            raise NotInTime(f"{error}; its log ends with:\n{self._child.tail()}") from error
-        return self
+    @override
+    def _command(self) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Without the files of a cluster's ConfigMap it takes its own defaults, but for these."""
+        mesh = self._directory / "mesh.yaml"
+        mesh.write_text(json.dumps(_MESH))
+        monitoring, inspection = self._reservation.take(), self._reservation.take()
+        addresses = {"http": self._ready_port, "grpc": self.discovery_port, "monitoring": monitoring}
+        listening = [f"--{name}Addr=127.0.0.1:{port}" for name, port in addresses.items()]
+        kubeconfig = self._control_plane.user_kubeconfig(USER)
+        command = [
+            *(str(self._program), "discovery", f"--kubeconfig={kubeconfig}", *listening),
+            *("--httpsAddr=", "--secureGRPCAddr=", f"--ctrlz_port={inspection}", f"--namespace={NAMESPACE}"),
+            f"--meshConfig={mesh}",
+        ]
+        return command, os.environ | _SETTINGS
 
-    def open(self, namespace: str, name: str, *listeners: dict[str, Any]) -> None:
-        """Make a Gateway in front of a Service of proxies that has an address. Nothing answers there."""
+    @override
+    def _is_ready(self) -> bool:
+        return is_well(f"http://127.0.0.1:{self._ready_port}/ready")
+
+    def open(self, namespace: str, name: str, *listeners: dict[str, Any], address: str = ADDRESS) -> None:
+        """Make a Gateway in front of a Service of proxies that has this address. Nothing answers there yet."""
         ports = [{"name": each["name"], "port": each["port"]} for each in listeners]
         head = {"name": f"{name}-proxies", "namespace": namespace}
         service, host = f"/api/v1/namespaces/{namespace}/services/{head['name']}", f"{head['name']}.{namespace}.svc"
@@ -102,7 +92,7 @@ class Istiod:
                     "apiVersion": "v1",
                     "kind": "Service",
                     "metadata": head,
-                    "spec": {"type": "LoadBalancer", "ports": ports},
+                    "spec": {"type": "LoadBalancer", "ports": ports, "selector": {GATEWAY_LABEL: name}},
                 },
                 {
                     "apiVersion": "discovery.k8s.io/v1",
@@ -110,7 +100,7 @@ class Istiod:
                     "metadata": {**head, "labels": {"kubernetes.io/service-name": head["name"]}},
                     "addressType": "IPv4",
                     "ports": ports,
-                    "endpoints": [{"addresses": ["10.244.250.1"], "conditions": {"ready": True}}],
+                    "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
                 },
                 {
                     "apiVersion": "gateway.networking.k8s.io/v1",
@@ -124,32 +114,26 @@ class Istiod:
                 },
             ]
         )
-        status = {"loadBalancer": {"ingress": [{"ip": ADDRESS}]}}
+        status = {"loadBalancer": {"ingress": [{"ip": address}]}}
         self._control_plane.client.merge_patch(f"{service}/status", {"status": status})
 
-    def stop(self) -> None:
-        """End it and give its ports back."""
-        self._child.stop()
-        self._reservation.release()
 
-    def __enter__(self) -> Self:
-        try:
-            self.install()
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _is_ready(self) -> bool:
-        if not self._child.is_running:
-            raise NotInTime(f"istiod ended with status {self._child.exit_status}")
-        try:
-            http_text(f"http://127.0.0.1:{self._ready_port}/ready", timeout=2)
-        except (ApiError, OSError):
-            return False
-        return True
+_DESTINATION_RULES = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "destinationrules.networking.istio.io"},
+    "spec": {
+        "group": "networking.istio.io",
+        "scope": "Namespaced",
+        "names": {"plural": "destinationrules", "kind": "DestinationRule", "listKind": "DestinationRuleList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""The one kind of Istio's own that a Gateway before a picker may need; its fields are checked by Istio alone."""

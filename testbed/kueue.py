@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import yaml
+from typing_extensions import override
 
-from testbed.api_client import ApiError, http_text
+from testbed.api_client import ApiError
 from testbed.binaries import ProgramFiles
+from testbed.cluster_process import READY_SECONDS, ClusterProcess, is_well
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
-from testbed.ports import PortReservation
-from testbed.processes import Child
-from testbed.waiting import NotInTime
 
 NAMESPACE = "kueue-system"
 USER = "kueue"
@@ -30,7 +28,6 @@ USER = "kueue"
 
 _SERVICE, _SECRET = "kueue-webhook-service", "kueue-webhook-server-cert"
 _API = "kueue.x-k8s.io/v1beta2"
-_READY_SECONDS = 180.0
 _PREFIX = "kueue-"
 """Kueue finds its webhook configurations by the name of the Service: before the hyphen stands that of the release."""
 
@@ -96,7 +93,7 @@ def priority(name: str, value: int) -> dict[str, Any]:
     return {"apiVersion": _API, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value}
 
 
-class Kueue:
+class Kueue(ClusterProcess):
     """``kueue`` against a control plane, with its custom resources and webhooks.
 
     Args:
@@ -105,14 +102,15 @@ class Kueue:
     """
 
     def __init__(self, control_plane: ControlPlane, files: ProgramFiles) -> None:
-        self._control_plane = control_plane
-        self._manifests = files.manifests
-        self._reservation = PortReservation()
+        super().__init__(control_plane, "kueue")
+        self._files = files
         self._port, self._health_port = self._reservation.take(), self._reservation.take()
-        directory = control_plane.directory / "kueue"
-        self._certificates = directory / "certificates"
-        self._certificates.mkdir(parents=True)
-        config = directory / "configuration.yaml"
+        self._certificates = self._directory / "certificates"
+        self._certificates.mkdir()
+
+    @override
+    def _command(self) -> tuple[Sequence[str], Mapping[str, str]]:
+        config = self._directory / "configuration.yaml"
         config.write_text(
             yaml.safe_dump(
                 configuration(
@@ -120,36 +118,17 @@ class Kueue:
                 )
             )
         )
-        self._child = Child(
-            "kueue",
-            [str(files.program), f"--config={config}", "--zap-log-level=2"],
-            log=directory / "kueue.log",
-            environment=os.environ | {"KUBECONFIG": str(control_plane.user_kubeconfig(USER))},
-            directory=directory,
-        )
+        kubeconfig = self._control_plane.user_kubeconfig(USER)
+        command = [str(self._files.program), f"--config={config}", "--zap-log-level=2"]
+        return command, os.environ | {"KUBECONFIG": str(kubeconfig)}
 
-    @property
-    def is_running(self) -> bool:
-        """Whether the process is alive."""
-        return self._child.is_running
-
+    @override
     def install(self) -> None:
         """Bring everything onto the control plane that Kueue's own installation brings, but for its Deployment."""
         plane = self._control_plane
-        plane.create_namespace(NAMESPACE)
+        self._install_user(USER, NAMESPACE)
         plane.apply(
             [
-                {
-                    "apiVersion": "rbac.authorization.k8s.io/v1",
-                    "kind": "ClusterRoleBinding",
-                    "metadata": {"name": "kueue"},
-                    "roleRef": {
-                        "apiGroup": "rbac.authorization.k8s.io",
-                        "kind": "ClusterRole",
-                        "name": "cluster-admin",
-                    },
-                    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}],
-                },
                 {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, "namespace": NAMESPACE}},
                 {
                     "apiVersion": "v1",
@@ -159,44 +138,17 @@ class Kueue:
                 },
             ]
         )
-        found = [each for path in sorted(self._manifests.iterdir()) for each in _documents(path.read_text())]
+        found = [each for path in sorted(self._files.manifests.iterdir()) for each in _documents(path.read_text())]
         for each in found:
             if each["kind"] == "CustomResourceDefinition":
                 plane.apply([self._converted(each)])
                 wait_until_established(plane.kubectl, each["metadata"]["name"])
         plane.apply(self._called(each) for each in found if each["kind"].endswith("WebhookConfiguration"))
 
-    def start(self) -> Self:
-        """Start it, and wait until it answers the API server. Raises NotInTime with the end of its log."""
-        self._child.start()
-        try:
-            self._control_plane.wait_until(self._has_certificates, _READY_SECONDS, "Kueue's certificates")
-            self._control_plane.wait_until(self._is_ready, _READY_SECONDS, "Kueue ready")
-        except NotInTime as error:
-            raise NotInTime(f"{error}; its log ends with:\n{self._child.tail()}") from error
-        return self
-
-    def kill(self) -> None:
-        """End it at once, as a fault: the API server refuses pods and Deployments until :meth:`start`."""
-        self._child.kill()
-
-    def stop(self) -> None:
-        """End it and give its ports back."""
-        self._child.stop()
-        self._reservation.release()
-
-    def __enter__(self) -> Self:
-        try:
-            self.install()
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+    @override
+    def _wait_until_ready(self) -> None:
+        self._control_plane.wait_until(self._has_certificates, READY_SECONDS, "Kueue's certificates")
+        super()._wait_until_ready()
 
     def _has_certificates(self) -> bool:
         """Copy the Secret to where Kueue reads it, as the kubelet does, once Kueue has filled it."""
@@ -206,12 +158,9 @@ class Kueue:
             (self._certificates / name).write_bytes(base64.b64decode(data[name]))
         return "tls.crt" in data
 
+    @override
     def _is_ready(self) -> bool:
-        try:
-            http_text(f"http://127.0.0.1:{self._health_port}/readyz", timeout=2)
-        except (ApiError, OSError):
-            return False
-        return self._answers()
+        return is_well(f"http://127.0.0.1:{self._health_port}/readyz") and self._answers()
 
     def _answers(self) -> bool:
         """Whether the API server reaches its webhooks."""

@@ -11,7 +11,7 @@ from typing import Any, Self
 from testbed.api_client import ApiClient
 from testbed.background import BackgroundLoop
 from testbed.control_plane import ControlPlane
-from testbed.kubelet.addresses import PodAddresses
+from testbed.kubelet.addresses import Net, PodAddresses
 from testbed.kubelet.images import Image
 from testbed.kubelet.node import LEASE_SECONDS, not_played, renew_lease, say_ready
 from testbed.kubelet.pod import Pod
@@ -27,7 +27,7 @@ class Kubelet:
         control_plane: whose pods it runs.
         nodes: manifests of :func:`testbed.fleet.gpu_node`; they are made when it starts.
         images: local programs by the image's name without a tag.
-        on_loopback: whether the API shows the addresses that the pods listen at, see ``addresses``.
+        net: where the pods have their addresses.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Kubelet:
         nodes: Sequence[dict[str, Any]],
         images: Mapping[str, Image],
         *,
-        on_loopback: bool = False,
+        net: Net = Net.MAPPED,
     ) -> None:
         self.folder: Path = control_plane.directory / "pods"
         """A folder for each pod, with a log for each container."""
@@ -45,13 +45,17 @@ class Kubelet:
         self._manifests = [not_played(node) for node in nodes]
         self._nodes = [str(node["metadata"]["name"]) for node in nodes]
         self._images = images
-        self._addresses = PodAddresses(on_loopback=on_loopback)
+        self._addresses = PodAddresses(net)
         self._pods: dict[str, Pod] = {}
         self._loop = BackgroundLoop("kubelet", self._look, _LOOK_SECONDS)
         self._heart = BackgroundLoop("kubelet-heart", self._beat, _HEARTBEAT_SECONDS)
 
     def start(self) -> Self:
-        """Make the nodes, report them as ready, and begin to run pods. Raises CommandFailed, ApiError and OSError."""
+        """Make the nodes, report them as ready, and begin to run pods.
+
+        Raises CommandFailed, ApiError and OSError, and NoAddresses where this process may not take a network.
+        """
+        self._addresses.open()
         self._control_plane.apply(self._manifests)
         for name in self._nodes:
             say_ready(self._client, name, self._addresses.node)
@@ -67,14 +71,24 @@ class Kubelet:
             pod.kill()
         for pod in self._pods.values():
             pod.join()
+        self._addresses.close()
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    @property
+    def address(self) -> str:
+        """The address of its nodes."""
+        return self._addresses.node
 
     @property
     def last_failure(self) -> Exception | None:

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from testbed.api_client import ApiError
 from testbed.binaries import ensure_endpoint_picker
 from testbed.cache import cache_directory
 from testbed.control_plane import ControlPlane
@@ -31,6 +32,7 @@ PICKER_REPOSITORY = "registry.k8s.io/gateway-api-inference-extension/epp"
 PROXY_REPOSITORY = "docker.io/envoyproxy/envoy"
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
+_LOOK_SECONDS = 0.05
 _reserved = PortReservation()
 
 
@@ -43,7 +45,10 @@ def router_images(control_plane: ControlPlane) -> dict[str, Image]:
         own = {port: _reserved.take() for port in _FLAGS.values()}
         more = [f"--{flag}={own[port]}" for flag, port in _FLAGS.items()]
         words = [sys.executable, "-P", __file__, place.address, json.dumps(own), str(picker)]
-        kubeconfig = control_plane.service_account_kubeconfig(_namespace(place), account)
+        try:
+            kubeconfig = control_plane.service_account_kubeconfig(_namespace(place), account)
+        except ApiError as error:  # it has gone, with the deployment
+            raise CannotRun("CreateContainerConfigError", str(error)) from error
         environment = dict(os.environ) | {"KUBECONFIG": str(kubeconfig), "PYTHONPATH": str(_CHECKOUT)}
         return Program([*words, *container["args"], *more], environment, [f"its ports are passed on to {own}"])
 
@@ -96,7 +101,7 @@ def _at(endpoint: dict[str, Any], address: str) -> dict[str, Any]:
     return found
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
     """Carry one connection to a port of the picker."""
     try:
         its_reader, its_writer = await asyncio.open_connection("127.0.0.1", port)
@@ -107,18 +112,32 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, p
 
 
 async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
-        await writer.drain()
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    finally:  # one side that is reset must not leave the other waiting
+        writer.close()
+
+
+async def _listens(port: int) -> bool:
+    """Whether the picker takes connections at a port: until then a probe of the pod must fail."""
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
     writer.close()
+    return True
 
 
 async def _serve(address: str, ports: Mapping[str, int], process: subprocess.Popen[bytes]) -> int:
-    """Pass the ports of a pod on to those of its picker, until that ends."""
+    """Pass the ports of a pod on to those of its picker, from when it listens there until it ends."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, process.terminate)
     for port, own in ports.items():
-        await asyncio.start_server(partial(_pass_on, port=own), address, int(port))
+        while process.poll() is None and not await _listens(own):  # noqa: ASYNC110 - another process begins to listen
+            await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.start_server(partial(pass_on, port=own), address, int(port))
     return await asyncio.to_thread(process.wait)
 
 

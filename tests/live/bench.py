@@ -11,7 +11,7 @@ from typing import Any
 from testbed.control_plane import ControlPlane
 from testbed.fault_proxy import FaultProxy
 from testbed.fleet import cpu_node, gpu_node
-from testbed.kubelet.addresses import served_at
+from testbed.kubelet.addresses import Net, served_at
 from testbed.kubelet.engine_image import ENGINE_IMAGE, KV_BLOCKS_ANNOTATION, engine_image
 from testbed.kubelet.images import Image
 from testbed.kubelet.kubelet import Kubelet
@@ -177,7 +177,9 @@ def bench_of(
         targets = ScrapeTargets(control_plane.client, control_plane.directory / "targets.json")
         with (
             targets,
-            Kubelet(control_plane, nodes or usual_nodes(), images, on_loopback=routed) as kubelet,
+            Kubelet(
+                control_plane, nodes or usual_nodes(), images, net=Net.LOOPBACK if routed else Net.MAPPED
+            ) as kubelet,
             Prometheus(
                 control_plane.binaries, control_plane.directory / "prometheus", [], jobs=[targets.job()]
             ) as prometheus,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed.engine_pods import POOL_LABEL
-from testbed.kubelet.addresses import PodAddresses, is_served, served_at
+from testbed.kubelet.addresses import Net, PodAddresses, is_served, served_at
 from testbed.kubelet.container import backoff_seconds
 from testbed.kubelet.engine_image import ENGINE_IMAGE, KV_BLOCKS_ANNOTATION, engine_image
 from testbed.kubelet.images import CannotRun, Image, Place, Program, plain_environment, program_of, repository
@@ -133,6 +134,15 @@ def test_a_pods_address_is_served_on_loopback_and_kwoks_is_not() -> None:
     assert not is_served("10.244.0.7")
     with pytest.raises(ValueError, match=r"192\.168\.0\.1"):
         served_at("192.168.0.1")
+
+
+@pytest.mark.parametrize(("net", "begin"), [(Net.LOOPBACK, "127."), (Net.MACHINE, "198.18.")])
+def test_an_address_that_others_connect_to_themselves_is_served_as_it_is(net: Net, begin: str) -> None:
+    addresses = PodAddresses(net)
+    for address in (addresses.take(), addresses.node):
+        assert address.startswith(begin)
+        assert ip_address(address).version == 4
+        assert served_at(address) == address
 
 
 def test_a_condition_keeps_the_time_of_its_last_change() -> None:
