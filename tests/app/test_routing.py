@@ -69,6 +69,7 @@ class World:
     operator: OperatorInMemory
     missing: set[ObjectKind] = field(default_factory=set)
     answers: dict[str, tuple[str, str]] = field(default_factory=lambda: {"Accepted": ("True", "Accepted")})
+    controller: str = CONTROLLER
 
     @staticmethod
     async def open(clock: Clock, cache: Path, *missing: ObjectKind) -> World:
@@ -119,7 +120,7 @@ class World:
                 for kind, (status, reason) in said.items()
             ]
             [parent] = route["spec"]["parentRefs"]
-            answer = {"parentRef": parent, "controllerName": CONTROLLER, "conditions": conditions}
+            answer = {"parentRef": parent, "controllerName": self.controller, "conditions": conditions}
             if (route.get("status") or {}).get("parents") != [answer]:
                 self.api.put_status(HTTP_ROUTES, key_of(route), {"parents": [answer]}, CLUSTER)
 
@@ -313,6 +314,28 @@ async def test_a_gateway_that_admits_the_route_gives_the_address_and_the_service
     [rule] = world.route()["rules"]
     assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/routed/chat"}}]
     assert rule["backendRefs"] == [{"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "chat"}]
+    world.check_neighbour()
+
+
+@pytest.mark.parametrize(
+    ("controller", "options", "is_told"),
+    [
+        ("istio.io/gateway-controller", {}, True),
+        ("istio.io/gateway-controller", {"pickerTls": False}, False),
+        (CONTROLLER, {}, False),
+    ],
+)
+async def test_who_has_a_gateway_of_istio_is_told_how_it_asks_the_picker(
+    world: World, controller: str, options: dict[str, Any], *, is_told: bool
+) -> None:
+    world.controller = controller
+    world.open_gateway()
+    world.ask("Gateway", {"name": SHARED.name, "namespace": SHARED.namespace} | options)
+    await world.go_on(5)
+    routing = world.status()["routing"]
+    assert (routing["state"], routing["gateway"]["controller"]) == ("Ready", controller)
+    assert ("spec.routing.gateway.pickerTls to false" in routing.get("message", "")) is is_told
+    assert world.troubled() == {}
     world.check_neighbour()
 
 

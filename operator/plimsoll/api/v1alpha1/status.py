@@ -712,7 +712,9 @@ class RoutingStatus(StatusModel):
     endpoints: int | None = optional("Replicas that serve, among which the picker chooses.")
     picker_ready: bool | None = optional("Whether the picker answers.")
     gateway: RoutingGatewayStatus | None = optional("The Gateway of mode Gateway.")
-    message: str | None = optional("Why requests do not go through the router.", max_length=1024)
+    message: str | None = optional(
+        "Why requests do not go through the router, or what may stop them there.", max_length=1024
+    )
 
 
 class InferenceDeploymentStatus(StatusModel):

@@ -95,7 +95,8 @@ def _routing(deployment: Deployment, now: float) -> RoutingReport | None:
     if spec is None or not spec.routing.has_router:
         return None
     through, is_due = spec.routing.gateway, router.gateway is not None and now >= router.gateway.answer_due
-    return RoutingReport(spec.routing.mode, router, bool(through and through.hostnames), is_due)
+    has_hostnames, by_tls = (False, False) if through is None else (bool(through.hostnames), through.picker_tls)
+    return RoutingReport(spec.routing.mode, router, has_hostnames, is_due, by_tls)
 
 
 def _at_rest(outcome: Outcome, kept: str) -> LoopTurn | None:

@@ -109,13 +109,15 @@ class RebalancingReport:
 class RoutingReport:
     """The router of a deployment: its mode, how it runs, and whether it has host names of its own at a Gateway.
 
-    ``is_due``: the Gateway's controller should have answered for the route by now.
+    ``is_due``: the Gateway's controller should have answered for the route by now. ``picker_tls``: the picker expects
+    a Gateway to ask it by TLS.
     """
 
     mode: RoutingMode
     router: RouterView
     has_hostnames: bool = False
     is_due: bool = False
+    picker_tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

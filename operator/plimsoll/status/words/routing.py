@@ -37,6 +37,13 @@ pool or its picker's Service yet, or has yet to make a Service of its own for th
 ``inferencepool_collection.go`` has made only for routes with a status.
 """
 
+_ISTIO = "istio.io/gateway-controller"
+_ASKED_IN_PLAIN_TEXT = (
+    "Istio asks the picker in plain text and answers 500 to every completion, unless a DestinationRule says that the "
+    "picker serves TLS: see docs/routing.md, or set spec.routing.gateway.pickerTls to false."
+)
+"""Nothing that the operator may read shows whether there is such a DestinationRule. Istio accepts the route anyway."""
+
 
 class Missed(NamedTuple):
     """Why requests do not go through a router. ``helps`` is what helps, if more is known than the reason says."""
@@ -142,8 +149,12 @@ def _address(report: Report, routing: RoutingReport) -> str:
 
 
 def _sentence(routing: RoutingReport) -> str:
-    """Return why requests do not go through the router, or do not yet; empty if they do."""
+    """Return why requests do not go through the router, or do not yet, or what may stop them; empty if nothing does."""
     trouble, gateway = routing_trouble(routing), routing.router.gateway
     if trouble is not None:
         return trouble.message
-    return "" if gateway is None or gateway.leads_to_replicas else _unanswered(gateway)
+    if gateway is None:
+        return ""
+    if not gateway.leads_to_replicas:
+        return _unanswered(gateway)
+    return _ASKED_IN_PLAIN_TEXT if routing.picker_tls and gateway.controller == _ISTIO else ""
