@@ -12,6 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plimsoll.adapters.prometheus import prometheus
 from plimsoll.adapters.prometheus.access import LABEL_PAIRS
@@ -712,6 +714,26 @@ def test_a_huge_body_is_given_up(zipped: bool, monkeypatch: pytest.MonkeyPatch) 
     reading = read(compressed(gzip.compress(huge)) if zipped else text(huge.decode()))
 
     assert (reading.state, reading.error) == (SignalState.UNAVAILABLE, "Prometheus sent more than 1000 bytes")
+
+
+VALUES = st.dictionaries(st.sampled_from([1.0, 2.0, 3.0]), st.one_of(st.floats(), st.floats(0, 1)))
+
+
+@given(
+    st.dictionaries(st.sampled_from(read_names(METRICS)), VALUES), st.dictionaries(st.just(METRICS.kv_usage), VALUES)
+)
+def test_series_that_come_once_are_read_as_those_that_have_to_be_sorted_out(
+    figures: dict[str, dict[float, float]], usage: dict[str, dict[float, float]]
+) -> None:
+    """Two of each series, by the same target, are one: the long way finds out. Any numbers, NaN among them."""
+    labels = {**TARGET, **CONFIG, "engine": "0"}
+    found = [
+        Series.of({**labels, "__name__": name}, points, METRICS)
+        for name, points in (figures | usage).items()
+        if points and name not in METRICS.former_names
+    ]
+    once, twice = pod_signals("p", found, METRICS), pod_signals("p", [*found, *found], METRICS)
+    assert repr(once) == repr(twice)
 
 
 def test_ten_thousand_series_of_one_tenant_cost_that_tenants_reading_alone() -> None:

@@ -95,6 +95,38 @@ def test_pods_that_are_scraped_at_different_moments_are_read_together_twice_a_pe
     assert next_due(memory, (), NOW) == NOW + 15
 
 
+def test_pods_that_are_due_within_half_a_period_are_read_together_once_in_it() -> None:
+    """Scrapes are at 0, 2, 4 and 6 s of each 15: half a period after the last one, none is awaited."""
+    pods = ("p", "q", "r", "s")
+    known: dict[str, PodSignals] = {}
+    for index, pod in enumerate(pods):
+        known |= signals(pod, [sample(NOW + 2 * index - 15), sample(NOW + 2 * index)])
+    memory = after({}, known, NOW + 7, *pods)
+
+    assert next_due(memory, pods, NOW + 7) == NOW + 22, "the last of them is scraped at 21 s, and takes up to a second"
+    assert next_due(memory, pods[:1], NOW + 7) == NOW + 16
+
+
+@given(st.lists(st.floats(0, 15), min_size=1, max_size=6))
+def test_no_sample_waits_for_others_longer_than_half_a_period(phases: list[float]) -> None:
+    pods = tuple(f"p{index}" for index in range(len(phases)))
+    memory: Memory = {}
+    now, read_at, newest = NOW, list[float](), list[float]()
+    while now < NOW + 300:
+        read = dict[str, PodSignals]()
+        for pod, phase in zip(pods, phases, strict=True):
+            last = phase + 15 * ((now - NOW - phase) // 15)
+            read |= signals(pod, [sample(NOW + last - 15), sample(NOW + last)])
+        asked = {pod for query in questions(memory, pods, WINDOW, now) for pod in query.pods}
+        newest = [signals_of(memory)[pod].samples[-1].at for pod in pods] if memory else []
+        assert not newest or now - min(newest) <= 15 + 1 + 7.5 + 0.001, "a period, a late scrape, and half a period"
+        memory = remembered(memory, read, pods, WINDOW, now, asked)
+        read_at.append(now)
+        now = max(next_due(memory, pods, now), now + 0.001)
+
+    assert len(read_at) <= 2 * 300 / 15 + 1, "twice a period at most"
+
+
 def test_a_pod_that_never_reported_is_read_in_every_round_at_first_and_then_once_a_period() -> None:
     memory: Memory = {}
     for second in range(0, 60, 5):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plimsoll.rebalance.signals import tracks
 from plimsoll.rebalance.signals.metrics import Buckets, EngineSample
 from plimsoll.rebalance.signals.percentiles import FIRST_TOKEN, percentile_of
 from plimsoll.rebalance.signals.tracks import TimeSeries, Track
+from plimsoll.rebalance.signals.traffic import traffic_of
 from tests.support.tables import every_case
 
 NEW_SECONDS = 180.0
@@ -130,3 +134,94 @@ def test_a_counter_and_a_gauge_of_the_same_figure_are_kept_apart() -> None:
 def test_the_newest_sample_is_the_last_one() -> None:
     track = counting(1, 2)
     assert track.newest == replace(track.samples[0], at=NOW, waiting=2, first_tokens_total=2)
+
+
+def plainly_grown(track: Track, field: str, start: float, end: float) -> float | None:
+    """How much a counter grew, by looking through all samples anew for each question."""
+    points = [(each.at, getattr(each, field)) for each in track.samples if getattr(each, field) is not None]
+    if not points:
+        return None
+    if track.is_new and track.begins_at < points[0][0]:
+        points = [(track.begins_at, 0.0), *points]
+    falls = any(later < earlier for (_, earlier), (_, later) in pairwise(points))
+    total, line = (0.0 if falls else points[0][1]), list[tuple[float, float]]()
+    for index, (at, value) in enumerate(points):
+        before = points[index - 1][1]
+        if index:
+            total = (total + (value - before if value >= before else value)) if falls else value
+        line.append((at, total))
+
+    def value_at(moment: float) -> float:
+        earlier = [each for each in line if each[0] <= moment]
+        later = [each for each in line if each[0] > moment]
+        if not earlier or not later:
+            return (earlier or later)[-1 if earlier else 0][1]
+        (begin, low), (finish, high) = earlier[-1], later[0]
+        return low + (high - low) * (moment - begin) / (finish - begin)
+
+    return value_at(end) - value_at(start)
+
+
+COUNTS = st.one_of(st.none(), st.integers(0, 50).map(float), st.floats(0, 2**53))
+MOMENTS = st.floats(NOW - 700, NOW + 20)
+COURSES = st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=12)
+READY = st.one_of(st.none(), st.floats(NOW - 700, NOW))
+
+
+def course(values: list[tuple[float | None, float | None]], ready_since: float | None) -> Track:
+    first = NOW - 15.0 * (len(values) - 1)
+    samples = [
+        EngineSample(
+            first + 15.0 * index,
+            0.3,
+            waiting=begun,
+            running=ended,
+            first_tokens_total=begun,
+            finished_total=ended,
+            prompt_tokens_total=ended,
+            finished_output_tokens_total=begun,
+        )
+        for index, (begun, ended) in enumerate(values)
+    ]
+    return Track("a", samples, ready_since)
+
+
+@given(COURSES, READY, st.lists(st.tuples(MOMENTS, MOMENTS), min_size=1, max_size=6))
+def test_what_is_remembered_of_a_track_is_what_its_samples_say(
+    values: list[tuple[float | None, float | None]],
+    ready_since: float | None,
+    moments: list[tuple[float, float]],
+) -> None:
+    track = course(values, ready_since)
+    for start, end in moments:
+        for read, field in ((tracks.FIRST_TOKENS, "first_tokens_total"), (tracks.FINISHED, "finished_total")):
+            expected = plainly_grown(track, field, start, end)
+            assert track.grown(read, start, end) == expected
+            plain = [plainly_grown(track, field, end - seconds, end) for seconds in (15.0, 120.0)]
+            assert track.grown_within(read, (15.0, 120.0), end) == (None if expected is None else plain)
+
+
+@given(
+    st.lists(st.tuples(COURSES, READY), min_size=1, max_size=3),
+    st.lists(
+        st.tuples(st.sampled_from([30.0, 60.0, 200.0]), st.one_of(st.just(math.inf), MOMENTS)), min_size=2, max_size=4
+    ),
+)
+def test_a_turn_finds_the_same_in_tracks_that_earlier_turns_have_asked(
+    pods: list[tuple[list[tuple[float | None, float | None]], float | None]], turns: list[tuple[float, float]]
+) -> None:
+    kept = [course(*each) for each in pods]
+    for recent, until in turns:
+        found, anew = (
+            traffic_of(
+                some,
+                window_seconds=max(120.0, recent),
+                recent_seconds=recent,
+                since=0.0,
+                capacity_tokens=1000,
+                departed=some[1:],
+                until=until,
+            )
+            for some in (kept, [course(*each) for each in pods])
+        )
+        assert found == anew

@@ -196,6 +196,6 @@ def is_believed(labels: Mapping[str, str], pair: LabelPair, pairs: Iterable[Labe
     return names_only(labels.get(pair[0], ""), labels, other_namespaces(pair, pairs))
 
 
-def names_only(namespace: str, labels: Mapping[str, str], others: Iterable[str]) -> bool:
+def names_only(namespace: str, labels: Mapping[str, str], others: Sequence[str]) -> bool:
     """Whether each of the other labels names this namespace, or none."""
-    return {labels.get(other, "") for other in others} <= {"", namespace}
+    return labels.keys().isdisjoint(others) or {labels.get(other, "") for other in others} <= {"", namespace}

@@ -235,13 +235,15 @@ def _only(names: AbstractSet[str], series: Series) -> frozenset[tuple[str, str]]
 
 
 def _sum_by_time(series: Sequence[Series], engines: AbstractSet[str]) -> Mapping[float, float]:
-    if len(series) == 1 and engines == {series[0].engine}:
+    if len(series) == len(engines) == 1 and series[0].engine in engines:
         return series[0].points
     return {at: _sum(list(values.values())) for at, values in _values_by_time(series, engines).items()}
 
 
-def _values_by_time(series: Iterable[Series], engines: AbstractSet[str]) -> dict[float, dict[str, float]]:
+def _values_by_time(series: Sequence[Series], engines: AbstractSet[str]) -> dict[float, dict[str, float]]:
     """Return the engines' values of one metric, each from its freshest series, at each scrape that has all of them."""
+    if len(series) == len(engines) == 1 and (engine := series[0].engine) in engines:
+        return {at: {engine: value} for at, value in series[0].points.items()}
     best: dict[str, dict[tuple[str, ...], Series]] = {}
     for one in series:
         parts = best.setdefault(one.engine, {})

@@ -121,7 +121,7 @@ def settled(ordered: Sequence[EngineSample]) -> tuple[EngineSample, ...]:
     If each of the newest :data:`ERRORS_IN_A_ROW` samples (or of all, if there are fewer) has such a figure, all stay
     as they are.
     """
-    if all(_impossible(sample, _NEEDED) for sample in ordered[-ERRORS_IN_A_ROW:]):
+    if all(not sample.is_possible and _impossible(sample, _NEEDED) for sample in ordered[-ERRORS_IN_A_ROW:]):
         return tuple(ordered)
     return tuple([_without(sample, _NEEDED) for sample in ordered])
 

@@ -113,14 +113,15 @@ def questions(memory: Memory, pods: Collection[str], window_seconds: int, now: f
 
 
 def next_due(memory: Memory, pods: Collection[str], now: float) -> float:
-    """Return when one of the pods is to be read next, in POSIX seconds; all together twice a period at most.
+    """Return when the pods are to be read next, in POSIX seconds; all together twice a period at most.
 
-    Pods are scraped at different moments, and each reading with a new sample makes a turn. Without pods there is still
-    a gateway to be read.
+    Pods are scraped at different moments, and each reading with a new sample makes a turn. So the first one that is due
+    waits for those that are due within half a period. Without pods there is still a gateway to be read.
     """
     known = [memory[pod] for pod in pods if pod in memory]
     least = min((each.period_seconds or 0.0 for each in known), default=0.0) / 2
-    return max(now + least, min((each.due_at for each in known), default=now + USUAL_PERIOD_SECONDS))
+    due = [each.due_at for each in known] or [now + USUAL_PERIOD_SECONDS]
+    return max(now + least, *(at for at in due if at <= min(due) + least))
 
 
 def _begin(known: PodMemory) -> float:

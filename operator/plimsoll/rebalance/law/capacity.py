@@ -8,7 +8,7 @@ The model of one replica as it runs: its cache, its limits, the time of its step
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -83,7 +83,7 @@ class ReplicaModel:
 
     kv_tokens: int
     limits: StepLimits
-    costs: StepCosts
+    costs: StepCosts = field(hash=False)  # dozens of numbers, and mostly one for each size of cache
     slo: Slo
     slowness: float = 1.0
     spread: Spread = NO_SPREAD

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
-from plimsoll.rebalance.signals import tracks
 from plimsoll.rebalance.signals.metrics import EngineSample
 from plimsoll.rebalance.signals.tracks import Track
 
@@ -14,11 +14,8 @@ LONGEST_HOLE_SECONDS = 90.0
 """The longest time without a scrape, or without a turn of the loop, that counts as quiet. The counters would show what
 was served meanwhile, but an outage shall never look like an idle deployment."""
 
-_COUNTERS: tuple[Callable[[EngineSample], float | None], ...] = (
-    tracks.FIRST_TOKENS,
-    tracks.PROMPTS,
-    tracks.OUTPUTS,
-    tracks.FINISHED,
+_COUNTERS: Callable[[EngineSample], tuple[float | None, ...]] = attrgetter(
+    "first_tokens_total", "prompt_tokens_total", "generation_tokens_total", "finished_total"
 )
 """Each of them grows with a request that is served."""
 
@@ -78,7 +75,7 @@ def _is_hole(before: EngineSample, after: EngineSample) -> bool:
 
 
 def _has_served(before: EngineSample, after: EngineSample) -> bool:
-    return any(_differs(read(before), read(after)) for read in _COUNTERS)
+    return any(map(_differs, _COUNTERS(before), _COUNTERS(after)))
 
 
 def _says(sample: EngineSample) -> bool:

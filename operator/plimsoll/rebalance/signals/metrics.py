@@ -118,11 +118,12 @@ NUMBERS = tuple(each.name for each in fields(EngineSample) if each.init and each
 COUNTS = tuple(name for name in NUMBERS if name != "kv_capacity_tokens")
 """Every number of a sample that must be possible. One that is not would spoil every sum and mean that it is part of."""
 
-_COUNTS_OF: Callable[[EngineSample], tuple[float | None, ...]] = attrgetter(*COUNTS)
+counts_of: Callable[[EngineSample], tuple[float | None, ...]] = attrgetter(*COUNTS)
+"""Returns all of them, in this order."""
 
 
 def _can_be(sample: EngineSample) -> bool:
-    counts = [count for count in _COUNTS_OF(sample) if count is not None]
+    counts = [count for count in counts_of(sample) if count is not None]
     return (
         math.isfinite(
             sample.at + sum(counts)

@@ -9,15 +9,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from operator import attrgetter, le
 from typing import Any, NamedTuple, TypeVar
 
-from plimsoll.rebalance.signals.metrics import EngineSample
+from plimsoll.rebalance.signals.metrics import COUNTS, EngineSample, counts_of
 
 T = TypeVar("T")
+K = TypeVar("K")
 
-Read = Callable[[EngineSample], float | None]
-"""One figure of a sample."""
+Read = int
+"""One figure of a sample: its place among :data:`~plimsoll.rebalance.signals.metrics.COUNTS`."""
 
 NEW_SECONDS = 180.0
 """A pod whose first sample is at most so much younger than its readiness is counted from zero; others were before."""
@@ -31,7 +31,7 @@ class TimeSeries(NamedTuple):
 
     def at(self, moment: float) -> float:
         """Return the value at a moment; before and after the line, its first and its last value."""
-        times, values = self.times, self.values
+        times, values = self
         if moment >= times[-1]:
             return values[-1]
         right = bisect_right(times, moment)
@@ -59,6 +59,13 @@ class Track:
         found: T = self._found[find]
         return found
 
+    def last(self, find: Callable[[Track, K], T], key: K) -> T:
+        """Return what a function finds in this track for a key. It looks once for as long as the key stays the same."""
+        known: tuple[K, T] | None = self._found.get(find)
+        if known is None or known[0] != key:
+            known = self._found[find] = key, find(self, key)
+        return known[1]
+
     @property
     def newest(self) -> EngineSample:
         """The last sample."""
@@ -81,38 +88,53 @@ class Track:
 
     def grown(self, read: Read, start: float, end: float) -> float | None:
         """Return how much a counter grew; None if it is not reported. A value that fell began again at zero."""
-        if read not in self._counters:
-            self._counters[read] = self._line(read, is_counter=True)
-        line = self._counters[read]
+        line = self._counters[read] if read in self._counters else self._counter(read)
         return None if line is None else line.at(end) - line.at(start)
+
+    def grown_within(self, read: Read, times: Sequence[float], end: float) -> list[float] | None:
+        """Return the same for each of some times in seconds, all of which end at one moment."""
+        line = self._counters[read] if read in self._counters else self._counter(read)
+        if line is None:
+            return None
+        last = line.at(end)
+        return [last - line.at(end - seconds) for seconds in times]
 
     def risen(self, read: Read, start: float, end: float) -> float | None:
         """Return the change of a gauge; None if it is not reported."""
         if read not in self._gauges:
-            self._gauges[read] = self._line(read, is_counter=False)
+            self._gauges[read] = self._line(read)
         line = self._gauges[read]
         return None if line is None else line.at(end) - line.at(start)
 
-    def _line(self, read: Read, *, is_counter: bool) -> TimeSeries | None:
+    def _counter(self, read: Read) -> TimeSeries | None:
+        line = self._line(read)
+        found = self._counters[read] = line and TimeSeries(line.times, _without_resets(line.values))
+        return found
+
+    def _line(self, read: Read) -> TimeSeries | None:
         times: Sequence[float] = self.once(_times)
-        read_values = [*map(read, self.samples)]
-        values = [value for value in read_values if value is not None]
-        if len(values) < len(times):
-            times = [at for at, value in zip(times, read_values, strict=True) if value is not None]
-        if not values:
-            return None
+        values: Sequence[Any] = self.once(_columns)[read]
+        if None in values:
+            known = [(at, value) for at, value in zip(times, values, strict=True) if value is not None]
+            if not known:
+                return None
+            times, values = zip(*known, strict=True)
         if self.is_new and self.begins_at < times[0]:
             times, values = [self.begins_at, *times], [0.0, *values]
-        return TimeSeries(times, _without_resets(values) if is_counter else values)
+        return TimeSeries(times, values)
 
 
 def _times(track: Track) -> list[float]:
     return [sample.at for sample in track.samples]
 
 
+def _columns(track: Track) -> list[tuple[float | None, ...]]:
+    return [*zip(*map(counts_of, track.samples), strict=True)]
+
+
 def _without_resets(values: Sequence[float]) -> Sequence[float]:
     """Return values that grow as Prometheus' ``increase`` counts it."""
-    if all(map(le, values, values[1:])):
+    if [*values] == sorted(values):
         return values
     totals = [0.0]
     for earlier, later in pairwise(values):
@@ -120,18 +142,18 @@ def _without_resets(values: Sequence[float]) -> Sequence[float]:
     return totals
 
 
-WAITING = attrgetter("waiting")
-RUNNING = attrgetter("running")
-PROMPTS = attrgetter("prompt_tokens_total")
-OUTPUTS = attrgetter("generation_tokens_total")
-PREEMPTIONS = attrgetter("preemptions_total")
-FINISHED = attrgetter("finished_total")
-FINISHED_PROMPTS = attrgetter("finished_prompt_tokens_total")
-FINISHED_OUTPUTS = attrgetter("finished_output_tokens_total")
-FIRST_TOKENS = attrgetter("first_tokens_total")
-TTFT_SECONDS = attrgetter("ttft_seconds_total")
-GAPS = attrgetter("token_gaps_total")
-GAP_SECONDS = attrgetter("token_gap_seconds_total")
-PREFIX_QUERIES = attrgetter("prefix_queried_tokens_total")
-PREFIX_HITS = attrgetter("prefix_hit_tokens_total")
-BEHIND_HITS = attrgetter("behind_hit_tokens_total")
+WAITING = COUNTS.index("waiting")
+RUNNING = COUNTS.index("running")
+PROMPTS = COUNTS.index("prompt_tokens_total")
+OUTPUTS = COUNTS.index("generation_tokens_total")
+PREEMPTIONS = COUNTS.index("preemptions_total")
+FINISHED = COUNTS.index("finished_total")
+FINISHED_PROMPTS = COUNTS.index("finished_prompt_tokens_total")
+FINISHED_OUTPUTS = COUNTS.index("finished_output_tokens_total")
+FIRST_TOKENS = COUNTS.index("first_tokens_total")
+TTFT_SECONDS = COUNTS.index("ttft_seconds_total")
+GAPS = COUNTS.index("token_gaps_total")
+GAP_SECONDS = COUNTS.index("token_gap_seconds_total")
+PREFIX_QUERIES = COUNTS.index("prefix_queried_tokens_total")
+PREFIX_HITS = COUNTS.index("prefix_hit_tokens_total")
+BEHIND_HITS = COUNTS.index("behind_hit_tokens_total")

@@ -389,9 +389,8 @@ def _lengths(found: Sequence[Track], departed: Sequence[Track], until: float, re
     """
     end = min(until, max(track.newest.at for track in found))
     ends = [*((track, min(until, track.newest.at)) for track in found), *((track, end) for track in departed)]
-    times = sorted({recent_seconds, *LENGTHS_SECONDS})
-    begun = [_Span.of(ends, seconds, tracks.PROMPTS, tracks.FIRST_TOKENS) for seconds in (recent_seconds / 2, *times)]
-    ended = [_Span.of(ends, seconds, tracks.FINISHED_OUTPUTS, tracks.FINISHED) for seconds in times]
+    times = (recent_seconds / 2, *sorted({recent_seconds, *LENGTHS_SECONDS}))
+    begun, (_, *ended) = _spans(ends, times)
     prompts, answers = _steady(begun), _steady(ended)
     prompt = prompts.sum.mean or _summed_up(ends, answers.seconds, tracks.FINISHED_PROMPTS, tracks.FINISHED).mean
     output = _output(ends, answers)
@@ -425,16 +424,34 @@ class _Span(NamedTuple):
     seconds: float
     sum: Sum
 
-    @staticmethod
-    def of(ends: _Ends, seconds: float, total: Read, count: Read) -> _Span:
-        return _Span(seconds, _summed_up(ends, seconds, total, count))
-
     def differs(self, newer: _Span) -> bool:
         """Whether a newer mean is another one. Lengths have a standard deviation of about their mean."""
         old, new = self.sum.mean, newer.sum.mean
         if old is None or new is None:
             return False
         return abs(new - old) * math.sqrt(newer.sum.number) > SIGNIFICANT * max(new, old)
+
+
+def _spans(ends: _Ends, times: tuple[float, ...]) -> tuple[list[_Span], list[_Span]]:
+    """Return the prompts that began, and the answers that ended, over each of some times up to the ends."""
+    begun, ended = list[_Span](), list[_Span]()
+    for seconds, of_pods in zip(
+        times, zip(*(track.last(_counted, (times, end)) for track, end in ends), strict=True), strict=True
+    ):
+        prompts, firsts, outputs, finished = map(sum, zip(*of_pods, strict=True))
+        begun.append(_Span(seconds, Sum(prompts, firsts)))
+        ended.append(_Span(seconds, Sum(outputs, finished)))
+    return begun, ended
+
+
+_COUNTED = (tracks.PROMPTS, tracks.FIRST_TOKENS, tracks.FINISHED_OUTPUTS, tracks.FINISHED)
+
+
+def _counted(track: Track, key: tuple[tuple[float, ...], float]) -> list[tuple[float, ...]]:
+    """Return how much each of these counters grew over each of some times up to a moment."""
+    times, end = key
+    unknown = [0.0] * len(times)
+    return [*zip(*(track.grown_within(read, times, end) or unknown for read in _COUNTED), strict=True)]
 
 
 def _steady(spans: Sequence[_Span]) -> _Span:
