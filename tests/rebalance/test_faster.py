@@ -9,6 +9,7 @@ import pytest
 
 from plimsoll.domain.cluster.gpus import Billing
 from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.requests.serving import GpuConstraints
 from plimsoll.facts.cluster.billing import with_billing
 from plimsoll.placement.demands.pools import Tenant
@@ -54,6 +55,38 @@ def test_a_place_that_is_too_slow_is_left_for_a_faster_one() -> None:
         L40S: "Retiring",
     }
     assert decided.answer.tenant.request.slo == PROMISE
+
+
+def on_sglang(one: Tenant, **constraints: Any) -> Tenant:
+    """The same deployment, which SGLang may run, too: there within other constraints."""
+    engine = EngineChoice(EngineVersion(0, 5, 23), name="sglang")
+    other = replace(one.request, engine=engine, constraints=GpuConstraints(**constraints))
+    return replace(one, request=replace(one.request, alternatives=(other,)))
+
+
+def test_another_engine_that_alone_keeps_the_promise_is_proposed_and_waits_for_people() -> None:
+    one = on_sglang(promised(constraints=GpuConstraints(allow=(L40S,))), allow=(A100,))
+    decided = decide(slow(one), on(one, ONE_L40S, node("a", A100, 2)))
+    assert isinstance(decided.decision, Move)
+    assert (decided.decision.reason, decided.decision.engine) == (DecisionReason.PROMISE_OUT_OF_REACH, "sglang")
+    assert place_after(decided) == {(A100, 1): 1}
+    assert not AUTO.carries_out(decided.decision)
+    assert decided.answer is not None
+    assert {(each.gpu_type, each.engine) for each in decided.answer.decision.pools} == {
+        (A100, "sglang"),
+        (L40S, "vllm"),
+    }
+    said = sentence(decided.decision)
+    assert "; 1 replica of SGLang on a100-sxm-80gb x 1 would take " in said
+    assert "A replica of SGLang holds " in said
+
+
+def test_the_engine_that_runs_comes_first_where_it_keeps_the_promise_itself() -> None:
+    one = on_sglang(promised())
+    decided = decide(slow(one), on(one, ONE_L40S, node("a", A100, 2), node("h", H100, 2)))
+    assert isinstance(decided.decision, Move)
+    assert decided.decision.engine == ""
+    assert AUTO.carries_out(decided.decision)
 
 
 @pytest.mark.parametrize("billing", [Billing.ON_DEMAND, Billing.OWNED])
