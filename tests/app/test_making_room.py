@@ -162,6 +162,14 @@ def _leaves(play: Play) -> None:
         play.api.delete(APPROVALS, key_of(body))
 
 
+def _refuses(play: Play) -> None:
+    """Somebody refuses the same proposal instead."""
+    [approval] = play.api.all(APPROVALS)
+    _leaves(play)
+    head = {"name": "refuses", "namespace": ASKS.namespace}
+    play.api.put({**approval, "metadata": head, "spec": approval["spec"] | {"decision": "reject"}, "status": {}})
+
+
 def _changes(key: ObjectKey, play: Play, **rebalancing: Any) -> None:
     body = play.api.get(INFERENCE_DEPLOYMENTS, key)
     assert body is not None
@@ -172,11 +180,18 @@ def _changes(key: ObjectKey, play: Play, **rebalancing: Any) -> None:
     ("cause", "why"),
     [
         (_leaves, "its approval is gone"),
+        (_refuses, "its approval is gone"),
         (partial(_changes, ASKS, windowSeconds=9), "the spec has changed"),
         (partial(_changes, MOVER, mode="Recommend"), "its owner does not let it any more"),
         (None, "it took too long"),
     ],
-    ids=["the approval is deleted", "the spec changes", "the other owner forbids it", "its time is over"],
+    ids=[
+        "the approval is deleted",
+        "it is refused instead",
+        "the spec changes",
+        "the other owner forbids it",
+        "its time is over",
+    ],
 )
 async def test_an_order_that_counts_no_longer_is_left_undone(
     theatre: Theatre, monkeypatch: pytest.MonkeyPatch, cause: Callable[[Play], None] | None, why: str
