@@ -258,6 +258,15 @@ def test_requests_whose_client_left_have_come() -> None:
     assert seen(PodSignals("a", samples)).steady.per_second == pytest.approx(2.0)
 
 
+def test_requests_that_run_on_have_not_left() -> None:
+    """Four requests more run at each scrape: they have had their first token, and none of them has ended."""
+    samples = tuple(
+        replace(each, running=8.0 + 4 * index, first_tokens_total=(each.first_tokens_total or 0.0) + 4 * index)
+        for index, each in enumerate(pod("a", STEADY).samples)
+    )
+    assert seen(PodSignals("a", samples)).steady.per_second == pytest.approx(2.0 + 4 / 15)
+
+
 def test_the_first_two_scrapes_of_a_new_pod_show_what_came_between_them() -> None:
     """It served many requests before the first of them, and few since."""
     young = pod("b", STEADY, [NOW - 15, NOW], came=lambda at: 300.0 + 1.0 * (at - NOW + 15))
