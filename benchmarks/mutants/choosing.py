@@ -94,8 +94,9 @@ def _star(node: ast.AST) -> Span | None:
     """Return the span of the star in the arguments of a function, with the commas around it."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or not node.args.kwonlyargs:
         return None
-    before = [_span(each)[1] for each in (*node.args.posonlyargs, *node.args.args, *node.args.defaults)]
-    return max(before, default=(node.lineno, node.col_offset)), _span(node.args.kwonlyargs[0])[0]
+    before: list[ast.arg | ast.expr] = [*node.args.posonlyargs, *node.args.args, *node.args.defaults]
+    begin = max((_span(each)[1] for each in before), default=(node.lineno, node.col_offset))
+    return begin, _span(node.args.kwonlyargs[0])[0]
 
 
 _WITHOUT_MEANING = frozenset({("zip", "strict"), ("field", "repr")})

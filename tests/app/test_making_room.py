@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -212,6 +213,23 @@ async def test_an_order_that_counts_no_longer_is_left_undone(
     assert (play.evicted(), play.nodes_of(MOVER), play.fewest) == ([], before, 1)
     assert (play.live(ASKS)["targetReplicas"], "replacing" in play.live(MOVER)) == (1, False)
     assert kinds(play, ASKS) == [("TakeBack", "NoRoomWasMade")]
+
+
+async def test_while_the_cluster_s_switch_is_set_an_order_neither_goes_on_nor_ends(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = await prepared_in(theatre)
+    play.approve(ASKS)
+    await play.go_on_until(lambda: "replacing" in play.live(MOVER))
+    reader, ordered = play.operator.passes.reader, play.live(ASKS)["room"]
+    usual = reader.settings
+    reader.settings = replace(usual, rebalancing_suspended=True)
+    with monkeypatch.context() as context:
+        context.setattr(room_orders, "ROOM_SECONDS", 5.0)
+        await play.rest(20)
+        assert (play.live(ASKS)["room"], play.evicted(), play.fewest) == (ordered, [], 1)
+    reader.settings = usual
+    await play.go_on_until(lambda: is_made(play))
 
 
 async def test_a_new_replica_that_does_not_serve_leaves_the_old_one_and_nothing_is_tried_again(
