@@ -108,6 +108,13 @@ def test_a_new_pod_with_one_sample_is_counted_from_its_readiness() -> None:
     assert found.steady.per_second == pytest.approx(2.0 + 30 / 120)
 
 
+def test_a_new_pod_whose_only_sample_is_of_the_moment_in_which_it_got_ready_hides_no_other() -> None:
+    once = pod("b", IDLE, [NOW], came=lambda _: 30.0)
+    for since in (NOW, NOW + 1):
+        found = seen(pod("a", STEADY), once, ready_since={"a": LONG_AGO, "b": since})
+        assert found.steady.per_second >= 2.0
+
+
 def test_the_window_begins_after_the_last_removal() -> None:
     """The requests of the removed pod until then are in no count."""
     moved = pod("a", STEADY, moments(), came=stepping(2.0, 4.0, NOW - 60))
