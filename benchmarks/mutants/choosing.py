@@ -68,9 +68,10 @@ def spans_left_alone(source: str) -> list[Span]:
 
     Annotations are never evaluated (``from __future__ import annotations``). Decorators only say how a value is stored
     and compared (``frozen``, ``slots``) or how much is cached. ``strict`` of ``zip`` guards against our own mistakes,
-    and ``repr`` of ``field`` is for whoever looks for them.
+    and ``repr`` of ``field`` is for whoever looks for them. The star before arguments with names alone is no product.
     """
-    return [_span(node) for parent in ast.walk(ast.parse(source)) for node in _left_alone(parent)]
+    nodes = [*ast.walk(ast.parse(source))]
+    return [*(_span(node) for parent in nodes for node in _left_alone(parent)), *filter(None, map(_star, nodes))]
 
 
 def is_left_alone(start: Position, end: Position, spans: list[Span]) -> bool:
@@ -89,10 +90,19 @@ def _left_alone(node: ast.AST) -> Iterator[ast.expr]:
         yield from (each.value for each in node.keywords if (node.func.id, each.arg) in _WITHOUT_MEANING)
 
 
+def _star(node: ast.AST) -> Span | None:
+    """Return the span of the star in the arguments of a function, with the commas around it."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or not node.args.kwonlyargs:
+        return None
+    before: list[ast.arg | ast.expr] = [*node.args.posonlyargs, *node.args.args, *node.args.defaults]
+    begin = max((_span(each)[1] for each in before), default=(node.lineno, node.col_offset))
+    return begin, _span(node.args.kwonlyargs[0])[0]
+
+
 _WITHOUT_MEANING = frozenset({("zip", "strict"), ("field", "repr")})
 """Functions, and their arguments that change no result."""
 
 
-def _span(node: ast.expr) -> Span:
+def _span(node: ast.expr | ast.arg) -> Span:
     end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
     return (node.lineno, node.col_offset), end

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -162,6 +163,14 @@ def _leaves(play: Play) -> None:
         play.api.delete(APPROVALS, key_of(body))
 
 
+def _refuses(play: Play) -> None:
+    """Somebody refuses the same proposal instead."""
+    [approval] = play.api.all(APPROVALS)
+    _leaves(play)
+    head = {"name": "refuses", "namespace": ASKS.namespace}
+    play.api.put({**approval, "metadata": head, "spec": approval["spec"] | {"decision": "reject"}, "status": {}})
+
+
 def _changes(key: ObjectKey, play: Play, **rebalancing: Any) -> None:
     body = play.api.get(INFERENCE_DEPLOYMENTS, key)
     assert body is not None
@@ -172,11 +181,18 @@ def _changes(key: ObjectKey, play: Play, **rebalancing: Any) -> None:
     ("cause", "why"),
     [
         (_leaves, "its approval is gone"),
+        (_refuses, "its approval is gone"),
         (partial(_changes, ASKS, windowSeconds=9), "the spec has changed"),
         (partial(_changes, MOVER, mode="Recommend"), "its owner does not let it any more"),
         (None, "it took too long"),
     ],
-    ids=["the approval is deleted", "the spec changes", "the other owner forbids it", "its time is over"],
+    ids=[
+        "the approval is deleted",
+        "it is refused instead",
+        "the spec changes",
+        "the other owner forbids it",
+        "its time is over",
+    ],
 )
 async def test_an_order_that_counts_no_longer_is_left_undone(
     theatre: Theatre, monkeypatch: pytest.MonkeyPatch, cause: Callable[[Play], None] | None, why: str
@@ -197,6 +213,23 @@ async def test_an_order_that_counts_no_longer_is_left_undone(
     assert (play.evicted(), play.nodes_of(MOVER), play.fewest) == ([], before, 1)
     assert (play.live(ASKS)["targetReplicas"], "replacing" in play.live(MOVER)) == (1, False)
     assert kinds(play, ASKS) == [("TakeBack", "NoRoomWasMade")]
+
+
+async def test_while_the_cluster_s_switch_is_set_an_order_neither_goes_on_nor_ends(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = await prepared_in(theatre)
+    play.approve(ASKS)
+    await play.go_on_until(lambda: "replacing" in play.live(MOVER))
+    reader, ordered = play.operator.passes.reader, play.live(ASKS)["room"]
+    usual = reader.settings
+    reader.settings = replace(usual, rebalancing_suspended=True)
+    with monkeypatch.context() as context:
+        context.setattr(room_orders, "ROOM_SECONDS", 5.0)
+        await play.rest(20)
+        assert (play.live(ASKS)["room"], play.evicted(), play.fewest) == (ordered, [], 1)
+    reader.settings = usual
+    await play.go_on_until(lambda: is_made(play))
 
 
 async def test_a_new_replica_that_does_not_serve_leaves_the_old_one_and_nothing_is_tried_again(

@@ -55,6 +55,20 @@ def test_annotations_decorators_strict_and_repr_are_left_alone() -> None:
     assert sorted(alone) == ["False", "str"], "whether a field is compared is tried"
 
 
+@pytest.mark.parametrize(
+    ("source", "alone"),
+    [
+        ("def area(wide: int = 2 * 3, *, high: int) -> int:\n    return wide * high", [False, True, False]),
+        ("area = lambda *, wide, high=2 * 3: wide * high", [True, False, False]),
+    ],
+)
+def test_the_star_before_arguments_with_names_alone_is_no_product(source: str, alone: list[bool]) -> None:
+    lines = source.splitlines()
+    stars = [(row, column) for row, line in enumerate(lines, 1) for column, sign in enumerate(line) if sign == "*"]
+    spans = spans_left_alone(source)
+    assert [is_left_alone((row, at), (row, at + 1), spans) for row, at in stars] == alone
+
+
 def test_values_beside_an_annotation_are_changed() -> None:
     spans = spans_left_alone(SOURCE)
     left_alone, value, default = SOURCE.splitlines()[3].index("|"), SOURCE.splitlines()[3].rindex("|"), 45

@@ -141,6 +141,17 @@ def test_rejections_count_from_the_moment_in_which_a_pod_has_come_up(later: floa
     assert len(Surroundings({}, {}, rejections={"p": rejected}).rejecting("p", 1, 1000.0)) == 3
 
 
+@pytest.mark.parametrize(("accepted", "stranded"), [(0, 2), (1, 1), (2, 0), (3, 0)])
+def test_replicas_that_kubelets_reject_are_those_that_none_has_accepted(accepted: int, stranded: int) -> None:
+    """An update may have one pod more than there are replicas."""
+    kept = pool(H100, replicas=2)
+    rejected = tuple(PodRejection(900.0, f"h{index}", "OutOfgpu", "no room") for index in range(6))
+    up = replace(STARTS, ready=True, bound_since=500.0)
+    around = Surroundings({kept.name: (up,) * accepted}, {}, rejections={kept.name: rejected})
+    [seen] = read_pools(Record(pools=(kept,)), around, wanted=2, now=1000.0, grace_seconds=60.0)
+    assert (seen.stranded, bool(seen.bad_nodes)) == (stranded, stranded > 0)
+
+
 def test_a_deployment_can_do_without_none_if_fewer_serve_than_it_keeps() -> None:
     none_serves = ready_of(deployment_of(resource=deployment(), around=Surroundings({}, {})), request())
     assert list(neighbours_of([none_serves], fleet(node("h", H100, 8)), 0.0).spare.values()) == [0]

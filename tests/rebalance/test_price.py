@@ -14,6 +14,7 @@ from plimsoll.domain.decisions.latency import Objective
 from plimsoll.rebalance.law.capacity import capacity_of
 from plimsoll.rebalance.law.price import WORTH, Stakes, stakes_of
 from plimsoll.rebalance.signals.traffic import Lengths
+from plimsoll.rebalance.state.policy import RebalancePolicy
 from tests.support.engine_loads import replica_model
 
 OWN_ERROR = 0.05
@@ -27,6 +28,10 @@ RATES = st.floats(0.01, 1000)
 
 def stakes(startup_seconds: float, objective: Objective = Objective.BALANCED, per_second: float = 2.0) -> Stakes:
     return Stakes(WORTH[objective] / per_second, startup_seconds)
+
+
+def test_a_replica_stays_for_the_usual_cool_down_of_a_spec() -> None:
+    assert stakes(60.0).stay_seconds == RebalancePolicy().cooldown_seconds == 1800
 
 
 def test_the_parts_for_five_replicas_worth_of_arrivals() -> None:

@@ -108,6 +108,13 @@ def test_a_new_pod_with_one_sample_is_counted_from_its_readiness() -> None:
     assert found.steady.per_second == pytest.approx(2.0 + 30 / 120)
 
 
+def test_a_new_pod_whose_only_sample_is_of_the_moment_in_which_it_got_ready_hides_no_other() -> None:
+    once = pod("b", IDLE, [NOW], came=lambda _: 30.0)
+    for since in (NOW, NOW + 1):
+        found = seen(pod("a", STEADY), once, ready_since={"a": LONG_AGO, "b": since})
+        assert found.steady.per_second >= 2.0
+
+
 def test_the_window_begins_after_the_last_removal() -> None:
     """The requests of the removed pod until then are in no count."""
     moved = pod("a", STEADY, moments(), came=stepping(2.0, 4.0, NOW - 60))
@@ -256,6 +263,15 @@ def test_requests_whose_client_left_have_come() -> None:
         replace(each, finished_total=0.75 * (each.finished_total or 0.0)) for each in pod("a", STEADY).samples
     )
     assert seen(PodSignals("a", samples)).steady.per_second == pytest.approx(2.0)
+
+
+def test_requests_that_run_on_have_not_left() -> None:
+    """Four requests more run at each scrape: they have had their first token, and none of them has ended."""
+    samples = tuple(
+        replace(each, running=8.0 + 4 * index, first_tokens_total=(each.first_tokens_total or 0.0) + 4 * index)
+        for index, each in enumerate(pod("a", STEADY).samples)
+    )
+    assert seen(PodSignals("a", samples)).steady.per_second == pytest.approx(2.0 + 4 / 15)
 
 
 def test_the_first_two_scrapes_of_a_new_pod_show_what_came_between_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -61,6 +62,7 @@ def test_ids_differ_by_object_and_time() -> None:
     first, second = added((), PLACED), added((), PLACED, "later")
     [other] = remembered((), ObjectKey("ns", "mail"), (), PLACED, "2026-11-22T21:00:00Z")
     assert len({first.id, second.id, other.id}) == 3
+    assert all(re.fullmatch("[0-9a-f]{10}", each.id) for each in (first, second, other))
     assert added((), PLACED).id == first.id
 
 

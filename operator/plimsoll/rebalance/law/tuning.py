@@ -151,7 +151,7 @@ def most_per_second(model: ReplicaModel, lengths: Lengths) -> float:
     computed, engines = max(1.0, lengths.prompt - lengths.cached), split.data_parallel * split.pipeline_parallel
     balanced = model.limits.step_tokens * lengths.output / (computed + lengths.output)
     generating = min(balanced, capacity_of(model, lengths, promised=False).running / engines)
-    prompts = min(model.limits.step_tokens - generating, generating * computed / lengths.output)
+    prompts = generating * computed / lengths.output  # at most what generating requests leave of a step
     attention = costs.prompt_attention(lengths.prompt) - costs.prompt_attention(lengths.cached)
     step = costs.step(engines * generating, lengths.in_cache, prompts).total + attention * prompts / computed
     return engines * prompts / computed / (step * model.slowness)
