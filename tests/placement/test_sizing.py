@@ -8,7 +8,8 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.domain.decisions.outcomes import WEIGHTS, Fit, MemoryEstimate, Rejection, Split, Term
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
+from plimsoll.domain.decisions.terms import WEIGHTS, Term
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Request

@@ -113,8 +113,13 @@ def test_many_replicas_become_fewer_larger_ones() -> None:
 
 @pytest.mark.parametrize(
     ("replicas", "rate", "price", "moves"),
-    [(2, 6.8, "3.00", False), (2, 7.6, "3.00", True), (2, 8.8, "3.00", True)]
-    + [(3, 16.0, "4.50", False), (3, 16.0, "3.00", True)],
+    [
+        (2, 6.8, "3.00", False),
+        (2, 7.6, "3.00", True),
+        (2, 8.8, "3.00", True),
+        (3, 16.0, "4.50", False),
+        (3, 16.0, "3.00", True),
+    ],
 )
 def test_what_saves_nothing_for_a_little_less_load_or_a_little_more_moves_nothing(
     replicas: int, rate: float, price: str, *, moves: bool
