@@ -184,6 +184,15 @@ def running(
     return identity.digests.engine, placed.pools
 
 
+def test_engines_are_compared_in_the_status_only_of_a_deployment_that_leaves_the_choice() -> None:
+    named = deployment_of()
+    assert report_of(outcome_of(named), 0.0).engines is None
+    left_open = replace(named, asked=replace(named.asked, chooses_engine=True))
+    assert report_of(outcome_of(left_open), 0.0).engines == (), "nothing is decided yet"
+    [offer] = report_of(outcome_of(left_open, decision=PLACED), 0.0).engines or ()
+    assert (offer.engine, report_of(outcome_of(named, decision=PLACED), 0.0).engines) == ("vllm", None)
+
+
 def test_engines_of_an_earlier_release_keep_the_number_that_they_were_started_with() -> None:
     digest_of_spec, [seen] = running(pools=[POOL])
     assert (seen.limits.sequences, seen.spec) == (8, digest_of_spec)

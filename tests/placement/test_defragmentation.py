@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.fleet import Fleet, Taint, Toleration
 from plimsoll.domain.decisions.proposals import Proposal, ProposalReason
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
@@ -25,6 +25,7 @@ from tests.support.planning import A100, H100, fleet, node, request
 from tests.support.tables import every_case
 
 LEAST_SECONDS = 180
+TOLERATED = (Toleration("team", "Exists"),)
 
 
 def owners(running: Sequence[Running], **changes: Any) -> Mapping[ObjectKey, Request]:
@@ -102,6 +103,40 @@ def test_a_replica_moves_only_to_nodes_that_its_own_rules_allow() -> None:
     running = [runs("one", "a", "3")]
     bound_to = owners(running, node_selector=(("zone", "x"),))
     assert defragmentation(waiting(where, gpus=8), running, bound_to, where, Ledger.of(where)) is None
+
+
+@pytest.mark.parametrize("bound", ["a", "b"])
+@pytest.mark.parametrize("of", ["the replica there", "both"])
+def test_of_nodes_that_are_alike_each_is_tried_if_its_replicas_have_rules_of_their_own(bound: str, of: str) -> None:
+    """The replica on one of them must stay there, and the other one may go there."""
+    other = "b" if bound == "a" else "a"
+    where = fleet(*(node(name, H100, 8, held=1, labels={"zone": name}) for name in ("a", "b")))
+    running = [runs(f"on-{name}", name, "3") for name in ("a", "b")]
+    asked = {
+        each.owner: request(
+            key=each.owner, node_selector=(("zone", bound),) if each.node == bound or of == "both" else ()
+        )
+        for each in running
+    }
+    found = defragmentation(waiting(where, gpus=8), running, asked, where, Ledger.of(where))
+    assert found is not None
+    assert moves(found) == {f"on-{other}": (other, bound)}
+
+
+@pytest.mark.parametrize("free_to_go", ["a", "b"])
+def test_nodes_with_the_same_replicas_under_other_rules_are_both_tried(free_to_go: str) -> None:
+    """On each node one of two replicas may go to the tainted node. Only if it is the large one, that makes room."""
+    tainted = node("c", H100, 4, taints=(Taint("team", "x", "NoSchedule"),))
+    where = fleet(*(node(name, H100, 7, held=5) for name in ("a", "b")), tainted)
+    running = [runs(f"{size}-on-{name}", name, "3", gpus=size) for name in ("a", "b") for size in (1, 4)]
+    may_go = {(4, "a"), (1, "b")} if free_to_go == "a" else {(1, "a"), (4, "b")}
+    asked = {
+        each.owner: request(key=each.owner, tolerations=TOLERATED if (each.gpus, each.node) in may_go else ())
+        for each in running
+    }
+    found = defragmentation(waiting(where, gpus=4), running, asked, where, Ledger.of(where))
+    assert found is not None
+    assert moves(found) == {f"4-on-{free_to_go}": (free_to_go, "c")}
 
 
 def test_a_replica_of_one_gpu_needs_no_whole_node() -> None:

@@ -12,7 +12,7 @@ from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import ObservedCapacity, Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.demand import Demand, Move, demand_of
-from plimsoll.placement.demands.pools import Pool, PoolState, Tenant
+from plimsoll.placement.demands.pools import Pool, PoolState, Tenant, active, replicas_by_name, serving
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.ledger import NO_USE, use_of
 from plimsoll.placement.memo import Memo
@@ -102,6 +102,14 @@ def test_a_pool_on_a_type_that_the_fleet_lost_is_kept_without_a_judgement() -> N
 def test_a_retiring_pool_is_neither_kept_nor_replaced() -> None:
     old = demand(tenant(request(), pool(H100, state=PoolState.RETIRING)))
     assert (old.kept, old.outdated, old.missing) == ((), (), 1)
+
+
+def test_a_pool_on_its_way_out_and_one_without_replicas_serve_nobody() -> None:
+    leaves, empty, one = pool(A100, state=PoolState.RETIRING), pool(L4, replicas=0), pool(L40S, replicas=1)
+    pools = (leaves, empty, one, pool(H100, replicas=2))
+    assert [(each.gpu_type, each.replicas) for each in serving(pools)] == [(L40S, 1), (H100, 2)]
+    assert active(pools) == [empty, *serving(pools)]
+    assert replicas_by_name(pools) == {empty.name: 0, one.name: 1, pools[-1].name: 2}
 
 
 def test_a_pool_too_large_to_start_is_replaced_without_a_change_of_the_spec() -> None:

@@ -16,11 +16,13 @@ from plimsoll.domain.decisions.outcomes import Fit, Placed, Remedy
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request, ServingShape
+from plimsoll.domain.units import MIB
 from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.places.place import place
-from tests.support.planning import H100, L4, LLAMA_70B, LLAMA_70B_FP8, T4, fleet, gpu, node, request
+from tests.support.planning import A100, H100, L4, LLAMA_70B, LLAMA_70B_FP8, T4, fleet, gpu, node, request
+from tests.support.tables import every_case
 
 TWO = fleet(node("h", H100, 2))
 
@@ -78,6 +80,22 @@ def test_fewer_requests_place_and_one_more_does_not(wanted: Request) -> None:
     assert number(remedy, "from") == wanted.shape.concurrency
     assert places(at(number(remedy, "to")), TWO)
     assert not places(at(number(remedy, "to") + 1), TWO)
+
+
+LOADS = (RemedyKind.REDUCE_CONTEXT, RemedyKind.REDUCE_CONCURRENCY)
+
+
+@every_case("less", range(0, 2048, 64))
+@pytest.mark.parametrize("kind", [H100, A100])
+def test_of_several_cards_the_one_that_bears_the_most_sets_the_proposal(less: int, kind: str) -> None:
+    """The second card has so many MiB less. It bears a little less, or as much, or more: an A100 needs less itself."""
+    wanted, usual = request(LLAMA_70B_FP8, context=32_768, concurrency=64), gpu(H100)
+    other = replace(gpu(kind), name="other", usable_bytes=usual.usable_bytes - less * MIB)
+    cards = node("h", H100, 2), node("o", other, 2)
+    alone = [proposals(wanted, fleet(card)) for card in cards]
+    for load in LOADS:
+        most = max(number(found[load], "to") for found in alone)
+        assert number(proposals(wanted, fleet(*cards))[load], "to") == most
 
 
 def test_a_deployment_without_replicas_gets_the_same_proposals_as_one_with_a_replica() -> None:

@@ -7,12 +7,16 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
+from plimsoll.domain.decisions.terms import WEIGHTS, Term
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings, with_a_small_step
+from plimsoll.placement.options import sizing
 from plimsoll.placement.options.candidates import splits_for
 from plimsoll.placement.options.sizing import Sized, best_on, fit_of, size_on
 from tests.support.model_configs import facts_of
@@ -91,6 +95,24 @@ def test_where_nothing_fits_the_nearest_is_told() -> None:
     answer = best_on(wanted, gpu(L4), splits_for(wanted))
     assert isinstance(answer, Sized)
     assert (answer.split.gpus, answer.figures.fit) == (8, Fit.NO)
+
+
+@pytest.mark.parametrize(("wide", "expected"), [((90, 30), ONE), ((90, 45), Split(2)), ((110, 65), Split(2))])
+def test_the_nearest_lacks_the_fewest_bytes_of_a_gpu_whatever_it_needs(
+    monkeypatch: pytest.MonkeyPatch, wide: tuple[int, int], expected: Split
+) -> None:
+    """One GPU lacks 50 bytes. ``wide`` are the bytes that each of two GPUs needs, and those that it may use."""
+    settings, bytes_of = sized_on(L4).settings, {ONE: (100, 50), Split(2): wide}
+
+    def short(_: Request, kind: GpuType, split: Split) -> Sized:
+        needed, budget = bytes_of[split]
+        figures = MemoryEstimate((Term(WEIGHTS, needed),), 0, 0, 100, budget, 1, 0, 0, slack_bytes=budget - needed)
+        return Sized(kind, split, settings, figures)
+
+    monkeypatch.setattr(sizing, "size_on", short)
+    nearest = best_on(request(), gpu(L4), tuple(bytes_of))
+    assert isinstance(nearest, Sized)
+    assert nearest.split == expected
 
 
 def test_where_nothing_can_be_computed_the_reason_is_told() -> None:

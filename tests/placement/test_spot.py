@@ -10,6 +10,7 @@ import pytest
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Price
+from plimsoll.domain.cluster.quota_accounts import spot_account
 from plimsoll.domain.cluster.spot import capacity_of, card_name, on_spot, spot_type
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.observations import EngineKind
@@ -17,6 +18,8 @@ from plimsoll.domain.decisions.outcomes import Option, Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides
 from plimsoll.placement.demands.pools import Decision, Pool, pool_name
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.places.place import with_room
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver
 from plimsoll.placement.solvers.greedy import solve_greedily
@@ -177,6 +180,14 @@ class TestAShareOnSpotNodes:
         expected = {H100: min(replicas, least), H100_SPOT: max(0, replicas - least)}
         assert spread(found) == {name: number for name, number in expected.items() if number}
         assert spread(other) == {H100_SPOT: 2}, "the limit is the deployment's own"
+
+    @pytest.mark.parametrize("order", [("one", "two"), ("two", "one")], ids=" ".join)
+    def test_the_room_that_its_own_limit_leaves_one_is_not_that_of_another(self, order: tuple[str, ...]) -> None:
+        """Both ask one ledger, which remembers its answers."""
+        ledger = Ledger.of(BOTH, {"default": {spot_account("one"): 0, spot_account("two"): 3}})
+        asked = [request(name=name, **SHARED) for name in order]
+        room = {each.key.name: {at.gpu.name for at in with_room(each, BOTH, ledger)} for each in asked}
+        assert room == {"one": {H100}, "two": {H100, H100_SPOT}}
 
     @pytest.mark.parametrize("solver", [DEFAULT_SOLVER, solve_greedily], ids=["together", "in turn"])
     @pytest.mark.parametrize("gpus", [0, 1, 2, 4, 8])

@@ -111,6 +111,29 @@ def test_many_replicas_become_fewer_larger_ones() -> None:
     assert (kind, replicas < 6) == (A100, True)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "rate", "price", "moves"),
+    [
+        (2, 6.8, "3.00", False),
+        (2, 7.6, "3.00", True),
+        (2, 8.8, "3.00", True),
+        (3, 16.0, "4.50", False),
+        (3, 16.0, "3.00", True),
+    ],
+)
+def test_what_saves_nothing_for_a_little_less_load_or_a_little_more_moves_nothing(
+    replicas: int, rate: float, price: str, *, moves: bool
+) -> None:
+    """One H100 carries what two L40S at $2.00 carry, or three. A fifth less than 6.8 requests a second needs one L40S.
+
+    A quarter more than 16 needs a second H100.
+    """
+    where = node("l", gpu(L40S, price="2.00"), 8, held=replicas), node("h", gpu(H100, price=price), 8)
+    load = [replace(BUSY, rate=rate / replicas)] * replicas
+    decided = decide(calm(*load, kind=L40S, replicas=replicas), on(runs(L40S, replicas), *where))
+    assert isinstance(decided.decision, Move) is moves
+
+
 def test_one_replica_becomes_several_smaller_ones() -> None:
     busier = replace(BUSY, rate=2.5)
     decided = decide(calm(busier), h100(node("4", gpu(L4, price="0.10"), 8)))

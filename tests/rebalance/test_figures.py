@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from plimsoll.adapters.series import OF_FIGURES, ObjectSeries
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.domain.units import to_milliseconds, to_per_minute, to_percent
+from plimsoll.domain.units import to_milliseconds, to_nanoseconds, to_per_minute, to_percent
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.signals.load import LoadSummary
@@ -74,4 +74,6 @@ def test_pressure_is_what_is_needed_over_what_is_wanted(
 def test_figures_for_people_are_whole_numbers(share: float, percent: int) -> None:
     assert (to_percent(share), to_percent(Decimal(str(share)))) == (percent, percent)
     assert to_milliseconds(share / 10) == percent
+    assert to_nanoseconds(share / 1e7) == percent
+    assert to_nanoseconds(8 * share) == 8 * round(1000 * share) * 10**6, "seconds as well"
     assert to_per_minute(share / 0.6) == percent

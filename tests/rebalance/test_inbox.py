@@ -7,7 +7,9 @@ import pytest
 
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.engines.engine_choice import StepLimits
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import from_rfc3339
 from plimsoll.placement.demands.pools import Decision, PoolState, as_it_is
 from plimsoll.rebalance.inbox import (
     AnsweredProposals,
@@ -22,7 +24,8 @@ from plimsoll.rebalance.inbox import (
     proposal_id,
 )
 from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, Retune
-from tests.support.planning import H100, L40S, pool, request
+from plimsoll.render.placement_proposals import Found, Owner, placement_proposal
+from tests.support.planning import H100, L40S, fleet, node, pool, request
 from tests.support.status_schema import most_items
 from tests.support.work import counted_calls
 
@@ -252,6 +255,14 @@ def test_answered_votes_that_are_too_many_are_spent_the_oldest_first() -> None:
 
 
 # -- which proposals stand ---------------------------------------------------------------------------------------------
+
+
+def test_a_proposal_can_be_decided_for_a_day() -> None:
+    adds = AddReplica(DecisionReason.BELOW_MIN_REPLICAS, (("replicas", 1), ("min", 2)))
+    found = Found("a" * 12, adds, decision((L40S, 1)), decision((L40S, 2)))
+    body = placement_proposal(Owner(ObjectKey("ml", "chat"), "uid", 1), found, fleet(node("l", L40S, 2)), NOW)
+    created, expires = (from_rfc3339(body[name]) for name in ("createdAt", "expiresAt"))
+    assert (created, expires) == (NOW, NOW + 86_400)
 
 
 def test_a_new_proposal_is_posted_and_one_that_stands_stays_as_it_is() -> None:

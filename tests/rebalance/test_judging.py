@@ -81,6 +81,22 @@ def test_a_queue_is_news_once_every_replica_has_served_for_a_while_as_it_is_set(
     assert (wish_in(found).need is Need.QUEUE) is (is_settled and is_old)
 
 
+@pytest.mark.parametrize(
+    ("waiting", "seconds", "is_left"),
+    [(350.0, 1.0, True), (350.0, 2.0, False), (350.0, 2.9, False), (400.0, 2.0, True), (400.0, 2.9, True)],
+)
+def test_a_replica_that_should_serve_by_now_serves_the_backlog_for_a_whole_start_up_and_no_longer(
+    waiting: float,
+    seconds: float,
+    is_left: bool,  # noqa: FBT001 - a column
+) -> None:
+    """Nine replicas begin ``seconds`` ago. A start-up takes two seconds, in which all serve about 380 requests."""
+    queued = replace(EASY, rate=10.0, waiting=waiting)
+    memory = LoopMemory(startup_seconds=2.0)
+    found = situation(queued, queued, memory=memory, settled_since=NOW - 5, starting_since=(NOW - seconds,) * 9)
+    assert (wish_in(judged(found)).need is Need.BACKLOG) is is_left
+
+
 @pytest.mark.parametrize(("startup", "kept"), [(10.0, 600.0), (300.0, 600.0), (400.0, 800.0)])
 def test_arrivals_are_remembered_for_ten_minutes_or_for_two_starts(startup: float, kept: float) -> None:
     points = tuple(Point(NOW - age, EASY.rate) for age in (kept + 1, kept, kept - 1))

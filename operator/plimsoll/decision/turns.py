@@ -93,7 +93,7 @@ class Standing:
     last_change: str | None = None
     approved: bool = False
     answered: AnsweredProposals = field(default_factory=AnsweredProposals)
-    memory: LoopMemory = field(default_factory=LoopMemory, compare=False, repr=False)
+    memory: LoopMemory = field(default_factory=LoopMemory, repr=False)
     learned: Learned | None = None
     replacement: Replacement | None = None
     room: RoomOrder | None = None

@@ -43,6 +43,11 @@ def to_milliseconds(seconds: float) -> int:
     return round(1000 * seconds)
 
 
+def to_nanoseconds(seconds: float) -> int:
+    """Return seconds in whole nanoseconds."""
+    return round(1e9 * seconds)
+
+
 def to_per_minute(per_second: float) -> int:
     """Return a rate a second as a whole number a minute."""
     return round(60 * per_second)

@@ -17,7 +17,7 @@ from plimsoll.domain.decisions.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, 
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.requests.serving import Request
-from plimsoll.domain.units import GIB, format_price, to_milliseconds, to_percent, to_rfc3339
+from plimsoll.domain.units import GIB, format_price, to_milliseconds, to_nanoseconds, to_percent, to_rfc3339
 from plimsoll.performance.model import cost
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, active
 from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
@@ -279,7 +279,7 @@ def _host_cache(request: Request, choice: Option) -> Fields | None:
     kept = kept_cache(runs, choice.gpu, choice.split, choice.settings, choice.estimate)
     if kept is None:
         return None
-    loaded, computed = (None, None) if kept.times is None else (round(1e9 * seconds) for seconds in kept.times)
+    loaded, computed = (None, None) if kept.times is None else map(to_nanoseconds, kept.times)
     return {
         "size_bytes": kept.size_bytes,
         "tokens": kept.tokens,
@@ -298,10 +298,10 @@ def _host_layers(request: Request, choice: Option) -> Fields | None:
     return {
         "size_bytes": layer.size_bytes,
         "link_gigabytes_per_second": found.link_gb_per_second,
-        "copy_nanoseconds": round(1e9 * layer.copied),
-        "decode_nanoseconds": round(1e9 * layer.decoding),
+        "copy_nanoseconds": to_nanoseconds(layer.copied),
+        "decode_nanoseconds": to_nanoseconds(layer.decoding),
         "requests": found.requests,
-        "prompt_nanoseconds": round(1e9 * layer.reading),
+        "prompt_nanoseconds": to_nanoseconds(layer.reading),
         "prompt_tokens": found.prompt_tokens,
         "hidden_from_tokens": layer.hidden_from,
         "streamed": found.streamed or None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -17,9 +18,6 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import options, rank
 from plimsoll.placement.places.place import booked, declined, room_of, taken
-
-_MANY = 1_000_000
-"""More replicas than any cluster has room for: counts of room stop at the number that a request asks for."""
 
 _EASIEST = (Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.GPUS_TAKEN)
 """The reasons that block a replica, the easiest to change first. GPUs are free unless they are taken."""
@@ -90,7 +88,7 @@ def capacity(
     if request.others:
         names = " or ".join(each.engine.name for each in request.on_each_engine)
         raise InvalidInput("spec.engine.name", ANY_ENGINE, f"Replicas are counted for one engine: write {names}.")
-    many = replace(request, replicas=_MANY)
+    many = replace(request, replicas=sys.maxsize)  # counts of room stop at the number that is asked for
     verdicts = options(request, fleet, memo).verdicts
     fitting = [each for each in verdicts if isinstance(each, Option)]
     rejections = [each for each in verdicts if isinstance(each, Rejection)]
