@@ -118,6 +118,24 @@ async def test_a_cheaper_place_is_proposed_where_people_decide(opened: Open) -> 
     assert reported["proposal"].startswith("Set spec.rebalancing.moves to Auto to move. The same load would cost 0.42 ")
 
 
+async def test_the_status_names_the_place_that_is_proposed_now(opened: Open) -> None:
+    there = opened(h100=2)
+    comes_and_goes(there)
+    there.put("asks", H100, L40S, L4, rebalancing=AUTO | {"moves": "Recommend"})
+    there.put("honest", H100, rebalancing=AUTO | {"moves": "Recommend"})
+    await there.settle()
+    for free in (L4, L40S):
+        with_nodes(there, h100=2, **{"l4": 2} if free == L4 else {"l40s": 2})
+        serves(there, there.make()["asks"], LIGHT)
+        cases = there.make()
+        there.carry_out(list(cases.values()))
+        reported = live_part(cases["asks"])
+        assert (reported["decision"], reported["reason"]) == ("Move", "CheaperPlace")
+        assert f"with 1 replica on {free} x 1 instead" in reported["message"]
+        assert reported["message"] in reported["proposal"]
+        assert live_part(cases["honest"]).get("decision") != "Move"
+
+
 async def test_what_engines_measure_counts_for_the_next_deployment_like_it(opened: Open) -> None:
     there = opened(l40s=4)
     for name, model in {"slow": "Qwen/Qwen2.5-7B-Instruct", "honest": "Qwen/Qwen3-4B"}.items():
