@@ -205,6 +205,28 @@ async def test_where_the_hardware_that_remains_takes_another_engine_alone_that_i
     assert (pools(cases["honest"]), engines(cases["honest"])) == (STAYS, {L40S: "sglang"})
 
 
+async def test_replicas_that_are_woken_where_another_engine_alone_has_a_place_get_a_proposal(opened: Open) -> None:
+    room = await opened_choice(opened)
+    there = room.there
+    there.change("asks", generation=3, replicas=0)
+    there.passes.live.readings.clear()
+    await room.turn()
+    for body in there.store.all(PODS):
+        if body["metadata"]["name"].startswith("asks"):
+            there.store.observe(PODS, "DELETED", body)
+    with_nodes(there, l4=2)
+    await room.turn()
+    assert room.proposals() == []
+    there.change("asks", generation=4, replicas=1)
+    await room.turn()
+    [body] = room.proposals()
+    assert (body["deployment"], body["reason"]) == ("asks", "OtherEngineFits")
+    room.answer(body["id"])
+    cases = await room.turn()
+    assert (pools(cases["asks"]), engines(cases["asks"])) == ({(L4, "Active"): 1}, {L4: "vllm"})
+    assert (pools(cases["honest"]), engines(cases["honest"])) == (STAYS, {L40S: "sglang"})
+
+
 def strand(there: LivePasses, *names: str) -> None:
     """The node of some deployments is gone: their pods were made anew, and have had no node for long."""
     there.passes.live.readings.clear()

@@ -17,6 +17,7 @@ from plimsoll.rebalance.signals.metrics import PodSignals
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.memory import Look, LoopMemory
 from testbed.fleet import gpu_node
+from tests.app.test_rolled_back import carry_out
 from tests.support.engine_loads import Serves, moments
 from tests.support.live_passes import H100, L4, L40S, PRODUCTS, LivePasses, Open, live_part, pools
 
@@ -118,6 +119,24 @@ async def test_a_cheaper_place_is_proposed_where_people_decide(opened: Open) -> 
     assert reported["proposal"].startswith("Set spec.rebalancing.moves to Auto to move. The same load would cost 0.42 ")
 
 
+async def test_the_status_names_the_place_that_is_proposed_now(opened: Open) -> None:
+    there = opened(h100=2)
+    comes_and_goes(there)
+    there.put("asks", H100, L40S, L4, rebalancing=AUTO | {"moves": "Recommend"})
+    there.put("honest", H100, rebalancing=AUTO | {"moves": "Recommend"})
+    await there.settle()
+    for free in (L4, L40S):
+        with_nodes(there, h100=2, **{"l4": 2} if free == L4 else {"l40s": 2})
+        serves(there, there.make()["asks"], LIGHT)
+        cases = there.make()
+        there.carry_out(list(cases.values()))
+        reported = live_part(cases["asks"])
+        assert (reported["decision"], reported["reason"]) == ("Move", "CheaperPlace")
+        assert f"with 1 replica on {free} x 1 instead" in reported["message"]
+        assert reported["message"] in reported["proposal"]
+        assert live_part(cases["honest"]).get("decision") != "Move"
+
+
 async def test_what_engines_measure_counts_for_the_next_deployment_like_it(opened: Open) -> None:
     there = opened(l40s=4)
     for name, model in {"slow": "Qwen/Qwen2.5-7B-Instruct", "honest": "Qwen/Qwen3-4B"}.items():
@@ -162,3 +181,31 @@ async def test_a_promise_that_no_replica_keeps_moves_the_deployment(opened: Open
     expected = {(H100, "Active"): 1, (L40S, "Retiring"): 1} if moves else {(L40S, "Active"): 1}
     assert pools(case) == expected
     assert (live_part(case)["reason"] == "PromiseOutOfReach") is moves
+
+
+@pytest.mark.parametrize("serves_there", [False, True])
+async def test_a_spec_that_forbids_the_new_place_calls_the_old_pool_back(opened: Open, *, serves_there: bool) -> None:
+    """Else the old pool would hold the GPU that its successor waits for. A new replica that serves stays for now."""
+    there = opened(h100=2)
+    comes_and_goes(there)
+    there.put("dear", H100, L4, rebalancing=AUTO)
+    there.put("honest", H100, rebalancing=AUTO)
+    await there.settle()
+    with_nodes(there, h100=2, l4=2)
+    serves(there, there.make()["dear"], LIGHT)
+    case = there.make()["dear"]
+    assert pools(case) == {(L4, "Active"): 1, (H100, "Retiring"): 1}
+    if serves_there:
+        there.carry_out([case])
+    else:
+        carry_out(there, case, kind=L4)
+    there.change("dear", gpu={"allow": [H100]})
+    there.passes.live.readings.clear()
+    cases = there.make()
+    decision = cases["dear"].outcome.decision
+    assert decision is not None
+    if serves_there:
+        assert pools(cases["dear"])[L4, "Active"] == 1
+    else:
+        assert (pools(cases["dear"]), decision.missing) == ({(H100, "Active"): 1}, 0)
+    assert pools(cases["honest"]) == {(H100, "Active"): 1}

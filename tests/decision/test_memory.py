@@ -48,6 +48,8 @@ WISHES: tuple[dict[str, Any], ...] = (
     {"suspend": True},
     {"rebalancing": AUTO},
     {"rebalancing": {"mode": "Off"}},
+    {"engine": {"name": "sglang"}},
+    {"engine": {"name": "auto"}, "rebalancing": AUTO},
 )
 
 
@@ -279,11 +281,16 @@ EVERY_EDIT: list[tuple[tuple[Any, ...], float]] = [
     (("edit", part, number), 0.0) for part, edits in EDITS.items() for number in (*range(len(edits)), None)
 ]
 WAITS: list[tuple[tuple[Any, ...], float]] = [(("wish", "asks", {"replicas": 9}), 0.0), (("carry_out",), 0.0)]
+OPEN: list[tuple[tuple[Any, ...], float]] = [
+    (("wish", "asks", {"replicas": 9, "engine": {"name": "auto"}, "rebalancing": AUTO}), 0.0),
+    (("carry_out",), 0.0),
+]
 
 
 @settings(max_examples=examples(40))
 @example(events=EVERY_EDIT)
 @example(events=[*WAITS, *EVERY_EDIT])
+@example(events=[*OPEN, *EVERY_EDIT])
 @given(events=st.lists(st.tuples(EVENTS, st.sampled_from([0.0, 30.0, 700.0])), max_size=10))
 def test_a_decision_with_a_warm_memory_is_that_with_an_empty_one(events: list[tuple[tuple[Any, ...], float]]) -> None:
     compared = Compared()

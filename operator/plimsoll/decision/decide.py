@@ -266,15 +266,14 @@ class _Pass:
         lacks = decision is not None and (decision.waits_for_place or bool(decision.stranded_by))
         return lacks and bool(found.request.alternatives)
 
-    @staticmethod
-    def _has_turn(found: Ready, spec: InferenceDeploymentSpec, *, suspended: bool) -> bool:
+    def _has_turn(self, found: Ready, spec: InferenceDeploymentSpec, *, suspended: bool) -> bool:
         """Whether the live loop is on, and there is something that it could be about."""
         if spec.rebalancing.mode is RebalancingMode.OFF or spec.suspend:
             return False
         record, placed = found.deployment.record, found.deployment.placed
         has_begun = record.status.rebalancing is not None or bool(placed.around.pods)
         is_up = any(pool.replicas for pool in placed.pools) and has_begun
-        return suspended or _sleeps(found, spec) or is_up
+        return suspended or _sleeps(found, spec) or is_up or self._lacks_place(found)
 
     def _room(self, plan: Plan, lacking: Answer) -> Room | None:
         """Return what would make room at others. It is advice: the decision stands without it."""

@@ -74,6 +74,9 @@ from plimsoll.status.record.loop import ANSWERED
 from plimsoll.status.record.reading import Record
 from plimsoll.status.record.report import RebalancingReport
 
+_SUBJECTS = ("opens", "wanted", "how", "pod", "next_try", "until", "to_place", "to_engine")
+"""The parts of a sentence that are no live figures: another one gives another message."""
+
 UNBOUNDED_REPLICAS = 1000
 """The upper limit if the user gives none, which only Recommend mode and an external scaler allow."""
 
@@ -239,9 +242,9 @@ class LoopTurn:
     ) -> RebalancingReport:
         """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics.
 
-        What else the decision is about is no live figure: another change that waits, another time at which a
-        maintenance window opens, or another fault of Prometheus gives another message. ``sized`` means that the planner
-        chose the number of replicas. The names of others are shown in their own ``namespace`` only.
+        What else the decision is about is no live figure: another change that waits, another place, another time at
+        which a maintenance window opens, or another fault of Prometheus gives another message. ``sized`` means that
+        the planner chose the number of replicas. The names of others are shown in their own ``namespace`` only.
         """
         entry = previous.status.rebalancing
         kind, reason = type(self.decision).__name__, self.decision.reason.value
@@ -281,7 +284,7 @@ class LoopTurn:
 
     def _subjects(self) -> tuple[str, ...]:
         numbers = dict(self.decision.numbers)
-        named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how", "pod", "next_try", "until"))
+        named = (str(numbers.get(name, "")) for name in _SUBJECTS)
         return *named, self.detail
 
 

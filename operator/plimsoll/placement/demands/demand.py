@@ -27,7 +27,7 @@ from plimsoll.placement.demands.pools import (
     count,
 )
 from plimsoll.placement.demands.rehoming import MOST_AVOIDED, is_closed, is_spent
-from plimsoll.placement.demands.roll_back import rolled_back, settings_restored
+from plimsoll.placement.demands.roll_back import called_back, rolled_back, settings_restored
 from plimsoll.placement.ledger import NO_USE, Quotas, QuotaUse, use_of
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate
@@ -168,6 +168,8 @@ def demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
 
 
 def _demand_on(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
+    reader = _Reader(tenant, fleet, memo)
+    tenant = called_back(tenant, reader.fits, reader.is_ruled_out)
     tenant, left = rolled_back(tenant, _Reader(tenant, fleet, memo).may_return)
     tenant, undone = settings_restored(tenant, _Reader(tenant, fleet, memo).fits)
     request = tenant.request
@@ -284,6 +286,11 @@ class _Reader:
     def _holds_a_wrong_place(pool: Pool, verdict: Rejection) -> bool:
         """Whether a pool only keeps a place for later, and its first pod would find a volume somewhere else."""
         return pool.replicas == 0 and verdict.reason is Reason.VOLUME_ELSEWHERE
+
+    def is_ruled_out(self, pool: Pool) -> bool:
+        """Whether a change of the spec rules the place of a pool out."""
+        verdict = self._judge(pool)
+        return isinstance(verdict, Rejection) and self._is_ruled_out_by_user(pool, verdict)
 
     def _is_ruled_out_by_user(self, pool: Pool, verdict: Rejection) -> bool:
         """Whether a change of the spec rules the place out.

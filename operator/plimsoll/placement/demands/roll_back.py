@@ -39,6 +39,22 @@ def rolled_back(tenant: Tenant, may_return: Callable[[Pool], bool]) -> tuple[Ten
     return replace(tenant, pools=(*serving, *returned, *rest), overdue=False), failed
 
 
+def called_back(tenant: Tenant, fits: Callable[[Pool], bool], is_ruled_out: Callable[[Pool], bool]) -> Tenant:
+    """Return the deployment with old pools wanted again, if a change of the spec rules out all new ones of a move.
+
+    Else the old pools would hold the GPUs that their successors wait for. Nothing is changed once a new replica serves.
+    """
+    old = [pool for pool in tenant.pools if pool.state is PoolState.RETIRING]
+    back = [pool for pool in old if pool.ready > 0 and fits(pool)]
+    new = active(tenant.pools)
+    is_given_up = bool(new) and all(pool.ready == 0 and is_ruled_out(pool) for pool in new)
+    if not back or not is_given_up or tenant.request.total is not None:
+        return tenant
+    returned = _wanted_again(back, tenant.request.replicas, tenant)
+    names = {pool.name for pool in returned}
+    return replace(tenant, pools=(*returned, *(pool for pool in old if pool.name not in names)), overdue=False)
+
+
 def settings_restored(tenant: Tenant, fits: Callable[[Pool], bool]) -> tuple[Tenant, tuple[RollBack, ...]]:
     """Return the deployment with the earlier settings of pools that do not come up with others, and what failed there.
 
