@@ -288,6 +288,20 @@ def test_an_addition_that_does_all_that_it_can_helps_however_many_there_were(fig
     assert not is_better(mark, situation(*[in_vain] * replicas))
 
 
+@pytest.mark.parametrize(("replicas", "added", "times"), [(2, 1, 1.4), (7, 6, 3.5), (7, 7, 1.4)])
+def test_an_addition_with_which_clearly_more_is_served_helps_although_it_could_do_more(
+    replicas: int, added: int, times: float
+) -> None:
+    """The queue stays, because more requests come than are served. The new replicas may be slower ones."""
+    mark = added_to(replicas, Called("waiting", 40, 9000, 600), added)
+
+    def served(factor: float) -> Situation:
+        return situation(*[replace(BUSY, rate=10 * factor / replicas, waiting=40)] * replicas)
+
+    assert is_better(mark, served(times))
+    assert not is_better(mark, served(1.05))
+
+
 @settings(max_examples=examples(8), deadline=None, phases=(Phase.explicit, Phase.generate))
 @example(fates=[SILENT, SERVES, FAILS, FAILS, SERVES])
 @given(fates=st.lists(st.sampled_from([SERVES, SILENT, FAILS, Fate(250.0)]), min_size=1, max_size=3))

@@ -217,12 +217,12 @@ def is_better(mark: ChangeRecord, situation: Situation) -> bool:
 def _is_more_served(before: float, share: float, traffic: Traffic) -> bool:
     """Whether more requests a minute are served than before replicas that take a share of the load.
 
-    While requests wait, an addition that helps raises what is served by its share of the rest; chance may hide that
-    for a long time if few come, so half of it is enough. Else only more arrivals raise it.
+    A tenth that is no chance is enough. While requests wait, an addition that helps raises what is served by its share
+    of the rest; chance may hide that for a long time if few come, so half of it is enough, too.
     """
     now = _MINUTE * traffic.served
-    if traffic.waiting and 0 < share < 1:
-        return now > (1 + share / (1 - share) / 2) * before
+    if traffic.waiting and 0 < share < 1 and now > (1 + share / (1 - share) / 2) * before:
+        return True
     return now > (1 + CLEARLY) * before and _is_more(now, before, traffic.recent.seconds)
 
 
