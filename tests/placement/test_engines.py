@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.highs import fleetwide
@@ -89,6 +89,13 @@ WISHES = st.builds(
 
 
 @settings(max_examples=40, deadline=None)
+@example(  # on one of the engines, a mix of both types costs less than any single place on any engine
+    engines=["vllm", "sglang", "abacus"],
+    where=fleet(node("a", L4, 1), node("b", L40S, 2)),
+    wanted=request(context=2048, concurrency=16, replicas=2),
+    ranked=False,
+    greedy=False,
+)
 @given(engines=ENGINE_SETS, where=FLEETS, wanted=WISHES, ranked=st.booleans(), greedy=st.booleans())
 def test_the_choice_is_the_better_one_of_the_fixed_choices(
     *, engines: list[str], where: Fleet, wanted: Request, ranked: bool, greedy: bool

@@ -73,7 +73,7 @@ def solve_with_sizes(solver: Solver, demands: Sequence[Demand], stock: Stock) ->
     if not any(demand.sizes for demand in demands):
         return solver(demands, stock)
     running = {index: each for index, each in enumerate(demands) if any(way.kept or way.outdated for way in each.sizes)}
-    open_ones = {index: _on_best_engine(each, stock) for index, each in enumerate(demands) if _is_open(each)}
+    open_ones = {index: _on_best_engine(solver, each, stock) for index, each in enumerate(demands) if _is_open(each)}
     alone = chosen_alone(running, stock, stock.ledger)
 
     def solved(fixed: Mapping[int, Demand]) -> list[Award]:
@@ -100,14 +100,20 @@ def _is_open(demand: Demand) -> bool:
     return len({way.request.engine.name for way in demand.sizes}) > 1
 
 
-def _on_best_engine(demand: Demand, stock: Stock) -> Demand:
-    """Return the demand with the ways of the engine that would be best if it were alone.
+def _on_best_engine(solver: Solver, demand: Demand, stock: Stock) -> Demand:
+    """Return the demand with the ways of the engine on which the solver would give it the best, if it were alone.
 
     So a programme for several demands decides as if that engine were named. It does not know the user's list.
     """
-    best, *_ = ranked(demand, (_tried(way, stock, stock.ledger) for way in demand.sizes), stock)
-    ways = tuple(way for way in demand.sizes if way.request.engine.name == best.engine)
-    return replace(ways[0], sizes=ways) if len(ways) > 1 else ways[0]
+    ways = groupby(sorted(demand.sizes, key=_engine), key=_engine)
+    named = {engine: replace(first, sizes=(first, *more) if more else ()) for engine, (first, *more) in ways}
+    awards = [award for each in named.values() for award in solver([each], stock)]
+    best, *_ = ranked(demand, awards, stock)
+    return named[best.engine]
+
+
+def _engine(way: Demand) -> str:
+    return way.request.engine.name
 
 
 def chosen_alone(demands: Mapping[int, Demand], stock: Stock, ledger: Ledger) -> dict[int, Demand]:
