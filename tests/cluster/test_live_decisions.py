@@ -34,6 +34,9 @@ LONG_QUEUE, SHORT_QUEUE = 1500, 12
 """Waiting requests. A replica serves about two a second: it would take twelve minutes for the first, which is longer
 than a first start-up is taken for (five), and seconds for the second."""
 
+CALLED_FOR = {"ArrivalsExceedCapacity", "BacklogTooLong", "SustainedQueue"}
+"""What may call for replicas under a load that is too much. An operator that looks late finds the requests waiting."""
+
 ENOUGH_ENDED = 6
 LOADING_SECONDS = 90.0
 COUNTED_SECONDS = 35
@@ -89,8 +92,7 @@ def test_more_arrivals_than_a_replica_carries_add_replicas_until_all_that_they_n
     loaded.view.wait(lambda: loaded.rebalancing("step").get("targetReplicas", 0) >= 4, "four replicas of step")
     made = loaded.rebalancing("step")["changes"]
     assert {each["kind"] for each in made} == {"Add"}
-    # Whoever looks late finds the requests waiting already.
-    assert made[0]["reason"] in {"ArrivalsExceedCapacity", "BacklogTooLong"}
+    assert {each["reason"] for each in made} <= CALLED_FOR
 
 
 def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench) -> None:
@@ -100,12 +102,14 @@ def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench)
     # reason would be AtMaxReplicas.
     assert 4 <= wanted <= 8
     assert loaded.settled("step") == {L4_POOL: wanted}
+    notes = [
+        event["note"].replace(",", "") for event in loaded.view.all("events") if event["regarding"]["name"] == "step"
+    ]
     lengths = r"requests a minute with prompts of (\d+) and answers of (\d+) tokens"
-    said = re.search(lengths, reported["lastChange"].replace(",", ""))
-    assert said is not None, reported["lastChange"]
+    limited = [note for note in notes if "(the promised time per token limits it)" in note]
+    means = [(int(found[1]), int(found[2])) for note in limited if (found := re.search(lengths, note))]
     # Scrapes that come late or not at all leave a mean a little off: on a busy machine answers of 101 were seen.
-    assert [int(each) for each in said.groups()] == [pytest.approx(1500, rel=0.05), pytest.approx(100, rel=0.05)]
-    assert "(the promised time per token limits it)" in reported["lastChange"]
+    assert (pytest.approx(1500, rel=0.05), pytest.approx(100, rel=0.05)) in means, notes
 
 
 def test_arrivals_that_one_replica_carries_change_nothing(loaded: Bench) -> None:
