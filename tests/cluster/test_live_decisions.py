@@ -109,7 +109,9 @@ def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench)
     limited = [note for note in notes if "(the promised time per token limits it)" in note]
     means = [(int(found[1]), int(found[2])) for note in limited if (found := re.search(lengths, note))]
     # Scrapes that come late or not at all leave a mean a little off: on a busy machine answers of 101 were seen.
-    assert (pytest.approx(1500, rel=0.05), pytest.approx(100, rel=0.05)) in means, notes
+    assert any(
+        prompt == pytest.approx(1500, rel=0.05) and answer == pytest.approx(100, rel=0.05) for prompt, answer in means
+    ), notes
 
 
 def test_arrivals_that_one_replica_carries_change_nothing(loaded: Bench) -> None:
