@@ -7,7 +7,6 @@ any order and alone.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -17,7 +16,7 @@ from types import MappingProxyType
 
 import pytest
 
-from tests.support.tables import drawn, everything
+from tests.support.tables import day, everything
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -120,10 +119,13 @@ IN_TURN = frozenset(
         "tests/cluster/test_weights.py",
     }
 )
-"""Long files: the usual run takes half of them, another half each day. Quicker tests prove much of the same.
+"""Long files: the usual run takes a third of them, and another third each day. Quicker tests prove much of the same.
 
 ``make test-cluster`` and ``make test-browser`` take all of them, and so does a run that is asked for some of them.
 """
+
+DAYS = 3
+"""Parts of the files in turn. They take about the same time, so no day is longer than another."""
 
 NEW_SECONDS = 60
 """Seconds for a file of cluster tests that has no row yet."""
@@ -135,8 +137,20 @@ def without_waiting(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], li
     found = IN_TURN & {_path(item) for item in items}
     if everything() or found != IN_TURN:
         return items, []
-    waiting = IN_TURN - {*drawn(sorted(IN_TURN), math.ceil(len(IN_TURN) / 2), "files in turn")}
+    waiting = IN_TURN - parts()[day() % DAYS]
     return [each for each in items if _path(each) not in waiting], [each for each in items if _path(each) in waiting]
+
+
+def parts() -> list[frozenset[str]]:
+    """Return the files in turn of each day: the longest file that is left goes to the part with the least time."""
+    files: list[set[str]] = [set() for _ in range(DAYS)]
+    for file in sorted(IN_TURN, key=lambda name: (-SECONDS.get(name, NEW_SECONDS), name)):
+        min(files, key=_seconds).add(file)
+    return [frozenset(each) for each in files]
+
+
+def _seconds(files: Iterable[str]) -> int:
+    return sum(SECONDS.get(each, NEW_SECONDS) for each in files)
 
 
 def longest_file_first(items: Iterable[pytest.Item]) -> list[pytest.Item]:

@@ -13,10 +13,11 @@ import inspect
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import wraps
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -116,6 +117,14 @@ def everything() -> bool:
 def seed() -> str:
     """What the samples of this run are drawn with. All workers of a run have the one that its report begins with."""
     return os.environ.setdefault(SEED, datetime.now(UTC).date().isoformat())
+
+
+def day() -> int:
+    """A number that the samples of this run go by: days follow each other, and any other seed has one of its own."""
+    try:
+        return date.fromisoformat(seed()).toordinal()
+    except ValueError:
+        return crc32(seed().encode())
 
 
 def header() -> str:
