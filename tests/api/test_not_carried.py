@@ -149,6 +149,24 @@ def test_a_misspelt_field_is_refused_with_the_field_that_is_meant(path: str, mea
     assert (refused.field, refused.fix) == (path, f"There is no such field: write {meant}.")
 
 
+FEW = "There is no such field: write one of tokens, requestsPercent, or remove it."
+MANY = "There is no such field: check its spelling, or remove it."
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("spec.workload.sharedPrefix.share", 1.5, f"1.5 cannot be used. {FEW}"),
+        ("spec.workload.sharedPrefix.share", None, f"'null' cannot be used. {FEW}"),
+        ("spec.zebra", 1, f"1 cannot be used. {MANY}"),
+    ],
+)
+def test_a_field_like_no_other_is_refused_with_those_that_there_are_if_they_are_few(
+    path: str, value: object, said: str
+) -> None:
+    assert f"{path}: {said}" in str(refusal(manifest_with(path, value)))
+
+
 @given(st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=12), st.sampled_from(["", "engine", "gpu"]))
 def test_no_field_that_does_not_exist_is_taken(name: str, place: str) -> None:
     known = (SPEC["properties"][place] if place else SPEC)["properties"]

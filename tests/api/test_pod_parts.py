@@ -65,7 +65,7 @@ def pod(**template: Any) -> dict[str, Any]:
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "the engine's name": (sidecar(name="engine"), "containers[0].name", "probes of podTemplate"),
     "a name of another container": (sidecar() | first(name="log"), "containers[0].name", "rename it"),
-    "no image": ({"containers": [{"name": "log"}]}, "containers[0].image", "Field required"),
+    "no image": ({"containers": [{"name": "log"}]}, "containers[0].image", "Write it"),
     "a field that a container does not have": (sidecar(imag="x"), "containers[0].imag", "no such field"),
     "the engine's port": (sidecar(ports=[{"containerPort": 8000}]), "containers[0].ports[0].containerPort", "another"),
     "the name of the engine's port": (

@@ -88,7 +88,7 @@ def broken(**changes: Any) -> str:
         (broken(formatVersion=0), r"fleet\.json: formatVersion: 0 cannot be used\. This release reads 1"),
         (broken(time="yesterday"), r"fleet\.json: time: 'yesterday' cannot be used\. Write a time"),
         (broken(settings={"PLIMSOLL_NAMESPACE": 1}), r"fleet\.json: settings\.PLIMSOLL_NAMESPACE: 1 cannot be used"),
-        (broken(objects=None), r"fleet\.json: objects: None cannot be used\. Write a list\. Write it again"),
+        (broken(objects=None), r"fleet\.json: objects: a value is missing\. Write a list\. Write it again"),
         (broken(objects=["x"]), r"fleet\.json: objects\[0\]: 'x' cannot be used"),
         (broken(objects=[{"apiVersion": "v1", "kind": "Toaster"}]), r"objects\[0\]\.kind: 'v1 Toaster' .*Use one of"),
         (broken(objects=[node_body() | {"spec": []}]), r"fleet\.json: objects\[0\]\.spec: \[\] cannot be used"),
@@ -97,10 +97,10 @@ def broken(**changes: Any) -> str:
             broken(objects=[pod_body("a") | {"requests": {"cpu": 1, "memory": 1, "others": {"rdma/ib": "1"}}}]),
             r"objects\[0\]\.requests\.others: .* whole numbers",
         ),
-        (broken(objects=[{"apiVersion": "v1", "kind": "Node"}]), r"objects\[0\]\.metadata\.name: None cannot be used"),
+        (broken(objects=[{"apiVersion": "v1", "kind": "Node"}]), r"objects\[0\]\.metadata\.name: a value is missing"),
         (
             broken(objects=[{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}]),
-            r"objects\[0\]\.metadata\.namespace: None cannot be used\. Every Pod needs one",
+            r"objects\[0\]\.metadata\.namespace: a value is missing\. Every Pod needs one",
         ),
     ],
 )  # fmt: skip

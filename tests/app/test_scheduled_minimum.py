@@ -123,7 +123,7 @@ async def test_what_somebody_scaled_to_zero_stays_there(opened: Open) -> None:
             {"cron": "0 8 * * *", "duration": "4h", "minReplicas": 5},
             "schedule[0].minReplicas: 5 cannot be used. Write at most the 4",
         ),
-        ({"cron": "0 8 * * *"}, "schedule[0].until: None cannot be used. Write exactly one of"),
+        ({"cron": "0 8 * * *"}, "schedule[0].until: a value is missing. Write exactly one of"),
     ],
 )
 async def test_a_schedule_that_cannot_be_is_an_invalid_spec_and_what_runs_stays(

@@ -268,7 +268,7 @@ def test_all_that_is_wrong_with_an_object_is_said_at_once_and_the_neighbour_is_p
     assert status == 2
     assert [each["name"] for each in deployments(shown)] == [good["metadata"]["name"]]
     for part in (
-        "spec.contextLength: None cannot be used. Field required.",
+        "spec.contextLength: a value is missing. Write it: ",
         "spec.contextLenght: 4096 cannot be used. There is no such field: write contextLength.",
         "spec.concurrency: 0 cannot be used.",
         "spec.gpu.allow[0]: 'h100' cannot be used. There is no such GPU type; did you mean",

@@ -192,7 +192,7 @@ def test_capacity_counts_the_quota_of_the_default_class(run: Run, tmp_path: Path
             {"spec": {"scopeSelector": {"matchExpressions": ["x"]}}},
             "spec.scopeSelector.matchExpressions[0]: 'x' cannot be used.",
         ),
-        ({"metadata": {"name": "limits"}}, "metadata.namespace: None cannot be used. Name the namespace"),
+        ({"metadata": {"name": "limits"}}, "metadata.namespace: a value is missing. Name the namespace"),
     ],
 )
 def test_a_quota_that_no_api_server_would_return_is_refused_with_its_field(

@@ -20,6 +20,8 @@ from plimsoll.facts.models.hub_address import read_hub_address
 
 _LONGEST_PART = 80
 _MOST_PARTS = 5
+_MOST_NAMED = 8
+"""The most fields that are listed for one that does not exist."""
 _MODEL_NAMES = (("model", "name"), ("draftModel", "name"))
 _MODEL_FIELDS = (*_MODEL_NAMES, ("model", "path"), ("draftModel", "path"))
 """The ends of the paths of fields that name a model, and of those that say where it is."""
@@ -54,6 +56,8 @@ def parse_inference_deployment(
 def _invalid(error: ErrorDetails) -> InvalidInput:
     # For a missing field, pydantic's input is the whole object around it.
     value = None if error["type"] == "missing" else error.get("input")
+    if error["type"] == "extra_forbidden" and value is None:
+        value = "null"
     return InvalidInput(_path(error["loc"]), value, _fix(error))
 
 
@@ -129,6 +133,8 @@ def _fix(error: ErrorDetails) -> str:
     if error["type"] == "string_pattern_mismatch" and error["loc"][-2:] in _MODEL_FIELDS and "://" in str(given):
         field = _path([part for part in error["loc"] if part not in ("spec", "engine")])  # as the CRD's rule says it
         return f"{field}: {NO_BUCKETS}."
+    if error["type"] == "missing":
+        return f"Write it: {_description(error['loc']) or 'the field is required.'}"
     message = "Write a mapping" if error["type"] == "model_type" else error["msg"].removeprefix("Value error, ")
     return f"{message}. {_description(error['loc'])}".rstrip()
 
@@ -141,7 +147,13 @@ def _unknown(path: Sequence[str | int]) -> str:
     name, known = str(path[-1]), [each for each, child in around.get("properties", {}).items() if not is_refused(child)]
     similar = get_close_matches(name.lower()[:_LONGEST_PART], [each.lower() for each in known], n=1)
     meant = next((each for each in known if each.lower() in similar), None)
-    return "There is no such field: " + (f"write {meant}." if meant else "check its spelling, or remove it.")
+    if meant is not None:
+        return f"There is no such field: write {meant}."
+    return "There is no such field: " + (
+        f"write one of {', '.join(known)}, or remove it."
+        if 0 < len(known) <= _MOST_NAMED
+        else "check its spelling, or remove it."
+    )
 
 
 def _description(path: Sequence[str | int]) -> str:

@@ -36,7 +36,7 @@ class InvalidInput(PlimsollError):
 
     Args:
         field: dotted path of the field, as the user writes it.
-        value: the value of the field; the message shows a short form of it.
+        value: the value of the field; the message shows a short form of it. None: there is none, or null.
         fix: how to correct the field, as an imperative sentence.
         others: what else cannot be used. The message has a sentence for each, so that all are mended at once.
     """
@@ -45,7 +45,8 @@ class InvalidInput(PlimsollError):
 
     def __init__(self, field: str, value: object, fix: str, others: Sequence[InvalidInput] = ()) -> None:
         named = field if len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]}..."
-        said = [f"{named}: {shortened(value)} {self.verdict}. {fix}", *map(str, others[:_MOST_OTHERS])]
+        wrong = "a value is missing" if value is None else f"{shortened(value)} {self.verdict}"
+        said = [f"{named}: {wrong}. {fix}", *map(str, others[:_MOST_OTHERS])]
         left = len(others) - _MOST_OTHERS
         super().__init__(" ".join([*said, f"{left} more fields cannot be used."] if left > 0 else said))
         self.field = field
