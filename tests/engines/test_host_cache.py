@@ -160,8 +160,14 @@ def tier(size: str = "200Gi", **spec: Any) -> dict[str, Any]:
     ("spec", "name", "field", "value", "fix"),
     [
         (tier(engine={"version": "0.11.0"}), LLAMA_8B, "spec.kvCache.hostMemory", "200Gi", "use 0.11.1 or newer"),
-        (tier(engine={"name": "sglang"}), LLAMA_8B, "spec.kvCache.hostMemory", "200Gi", "SGLang cannot; remove it"),
-        (tier("auto", engine={"name": "sglang"}), LLAMA_8B, "spec.kvCache.hostMemory", "auto", "remove it"),
+        (
+            tier(engine={"name": "sglang"}),
+            LLAMA_8B,
+            "spec.kvCache.hostMemory",
+            "200Gi",
+            "SGLang has no option for it: remove the field, or set spec.engine.name to vllm",
+        ),
+        (tier("auto", engine={"name": "sglang"}), LLAMA_8B, "spec.kvCache.hostMemory", "auto", "remove the field"),
         (tier("1023Mi"), LLAMA_8B, "spec.kvCache.hostMemory", "1023Mi", "1Gi or more"),
         (tier("0Gi"), LLAMA_8B, "spec.kvCache.hostMemory", "0Gi", "1Gi or more"),
         (tier("9999999Ti"), LLAMA_8B, "spec.kvCache.hostMemory", "9999999Ti", "no more than a host can have"),

@@ -129,7 +129,11 @@ def test_a_crash_is_read_in_the_words_of_the_engine_that_crashed() -> None:
     [
         ({"extraArgs": ["--slots", "9"]}, "spec.engine.extraArgs[0]", "use spec.concurrency"),
         ({"version": "0.9"}, "spec.engine.version", "Use 1.0.0 or newer"),
-        ({"textOnly": True}, "spec.engine.textOnly", "Abacus cannot; remove it"),
+        (
+            {"textOnly": True},
+            "spec.engine.textOnly",
+            "Abacus has no option for it: remove the field, or set spec.engine.name to vllm",
+        ),
         ({"lora": {"maxRank": 16}}, "spec.engine.lora.maxRank", "Write one of 8."),
     ],
 )

@@ -94,8 +94,16 @@ def test_a_replica_runs_with_its_share_and_probes_that_wait_for_a_token() -> Non
         ({"extraArgs": ["--mem-fraction-static", "0.9"]}, "spec.engine.extraArgs[0]", "gpuMemoryUtilizationPercent"),
         ({"extraArgs": ["--mem=0.9"]}, "spec.engine.extraArgs[0]", "gpuMemoryUtilizationPercent"),
         ({"extraArgs": ["--tp", "2"]}, "spec.engine.extraArgs[0]", "tensorParallel"),
-        ({"weightStreaming": {"group": 4}}, "spec.engine.weightStreaming", "SGLang cannot; remove it"),
-        ({"textOnly": True}, "spec.engine.textOnly", "SGLang cannot; remove it"),
+        (
+            {"weightStreaming": {"group": 4}},
+            "spec.engine.weightStreaming",
+            "SGLang has no option for it: remove the field, or set spec.engine.name to vllm",
+        ),
+        (
+            {"textOnly": True},
+            "spec.engine.textOnly",
+            "SGLang has no option for it: remove the field, or set spec.engine.name to vllm",
+        ),
         ({"lora": {"maxRank": 16}}, "spec.engine.lora", "gets no adapters; remove it"),
         (
             {"speculation": {"method": "Ngram", "tokens": 3}},

@@ -30,6 +30,7 @@ from plimsoll.domain.models.precision import TURBOQUANT, Precision
 from plimsoll.domain.units import parse_bytes
 from plimsoll.engines.base import Feature
 from plimsoll.engines.flags import owned_flag
+from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.starts import StartCommand, StartOptions
 from plimsoll.facts.models.pooling import as_pooling
 
@@ -43,9 +44,11 @@ def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object)
     engine = spec.program
     since = engine.since.get(feature)
     if since is None:
-        raise InvalidInput(field, value, f"{engine.title} cannot; remove it.")
+        others = " or ".join(each.name for each in ENGINES.values() if feature in each.since and each is not engine)
+        switch = f", or set spec.engine.name to {others}" if others else ""
+        raise InvalidInput(field, value, f"{engine.title} has no option for it: remove the field{switch}.")
     if spec.release < since:
-        raise InvalidInput(field, value, f"{engine.title} {spec.release} cannot; use {since} or newer.")
+        raise InvalidInput(field, value, f"{engine.title} {spec.release} has no option for it: use {since} or newer.")
 
 
 def refuse(spec: EngineSpec, field: str, value: object, refusal: str | None) -> None:
