@@ -51,7 +51,7 @@ def test_slots_arrive_with_their_defaults() -> None:
         (
             {"weightStreaming": {"group": 2}, "version": "0.16.0"},
             "spec.engine.weightStreaming",
-            "vLLM 0.16.0 has no option for it: use 0.17.0 or newer.",
+            "vLLM 0.16.0 does not support it: use 0.17.0 or newer.",
         ),
     ],
 )

@@ -28,7 +28,7 @@ def test_a_release_without_the_format_is_refused_with_the_first_that_has_it(choi
     with pytest.raises(InvalidInput) as refused:
         to_request(deployment(kvCache={"precision": choice}, engine={"version": BEFORE[since]}), model())
     assert refused.value.field == "spec.kvCache.precision"
-    assert refused.value.fix == f"vLLM {BEFORE[since]} has no option for it: use {since} or newer."
+    assert refused.value.fix == f"vLLM {BEFORE[since]} does not support it: use {since} or newer."
 
 
 @every_case("choice", sorted(FIRST))

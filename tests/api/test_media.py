@@ -50,7 +50,7 @@ def test_what_is_said_of_media_arrives_and_shapes_the_model() -> None:
             {"multimodal": {}, "version": "0.8.5"},
             QWEN,
             "spec.engine.multimodal",
-            "vLLM 0.8.5 has no option for it: use 0.9.0 or newer.",
+            "vLLM 0.8.5 does not support it: use 0.9.0 or newer.",
         ),
         ({"multimodal": {"imagesPerPrompt": 1}}, model(), "spec.engine.multimodal", "remove multimodal"),
         (

@@ -149,7 +149,7 @@ def test_a_release_that_does_not_know_the_method_is_named(version: str, engine: 
     if known:
         check_without_model(spec)
         return
-    with pytest.raises(InvalidInput, match=rf"vLLM {version} has no option for it: use 0\.1[14]\.0 or newer"):
+    with pytest.raises(InvalidInput, match=rf"vLLM {version} does not support it: use 0\.1[14]\.0 or newer"):
         check_without_model(spec)
 
 

@@ -87,12 +87,12 @@ async def test_what_cannot_be_says_field_value_and_fix_in_status_and_plan_and_it
         "old": (
             {"engine": {"version": "0.11.0"}},
             "200Gi",
-            "cannot be used. vLLM 0.11.0 has no option for it: use 0.11.1 or newer.",
+            "cannot be used. vLLM 0.11.0 does not support it: use 0.11.1 or newer.",
         ),
         "other": (
             {"engine": {"name": "sglang"}},
             "200Gi",
-            "cannot be used. SGLang has no option for it: remove the field, or set spec.engine.name to vllm.",
+            "cannot be used. It is not supported with SGLang: remove the field, or set spec.engine.name to vllm.",
         ),
         "large": ({}, "9000Gi", "What helps: lower spec.kvCache.hostMemory to 20"),
     }

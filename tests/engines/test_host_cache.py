@@ -165,7 +165,7 @@ def tier(size: str = "200Gi", **spec: Any) -> dict[str, Any]:
             LLAMA_8B,
             "spec.kvCache.hostMemory",
             "200Gi",
-            "SGLang has no option for it: remove the field, or set spec.engine.name to vllm",
+            "It is not supported with SGLang: remove the field, or set spec.engine.name to vllm",
         ),
         (tier("auto", engine={"name": "sglang"}), LLAMA_8B, "spec.kvCache.hostMemory", "auto", "remove the field"),
         (tier("1023Mi"), LLAMA_8B, "spec.kvCache.hostMemory", "1023Mi", "1Gi or more"),

@@ -132,7 +132,7 @@ def test_a_crash_is_read_in_the_words_of_the_engine_that_crashed() -> None:
         (
             {"textOnly": True},
             "spec.engine.textOnly",
-            "Abacus has no option for it: remove the field, or set spec.engine.name to vllm",
+            "It is not supported with Abacus: remove the field, or set spec.engine.name to vllm",
         ),
         ({"lora": {"maxRank": 16}}, "spec.engine.lora.maxRank", "Write one of 8."),
     ],

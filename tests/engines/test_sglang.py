@@ -97,12 +97,12 @@ def test_a_replica_runs_with_its_share_and_probes_that_wait_for_a_token() -> Non
         (
             {"weightStreaming": {"group": 4}},
             "spec.engine.weightStreaming",
-            "SGLang has no option for it: remove the field, or set spec.engine.name to vllm",
+            "It is not supported with SGLang: remove the field, or set spec.engine.name to vllm",
         ),
         (
             {"textOnly": True},
             "spec.engine.textOnly",
-            "SGLang has no option for it: remove the field, or set spec.engine.name to vllm",
+            "It is not supported with SGLang: remove the field, or set spec.engine.name to vllm",
         ),
         ({"lora": {"maxRank": 16}}, "spec.engine.lora", "gets no adapters; remove it"),
         (

@@ -46,9 +46,9 @@ def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object)
     if since is None:
         others = " or ".join(each.name for each in ENGINES.values() if feature in each.since and each is not engine)
         switch = f", or set spec.engine.name to {others}" if others else ""
-        raise InvalidInput(field, value, f"{engine.title} has no option for it: remove the field{switch}.")
+        raise InvalidInput(field, value, f"It is not supported with {engine.title}: remove the field{switch}.")
     if spec.release < since:
-        raise InvalidInput(field, value, f"{engine.title} {spec.release} has no option for it: use {since} or newer.")
+        raise InvalidInput(field, value, f"{engine.title} {spec.release} does not support it: use {since} or newer.")
 
 
 def refuse(spec: EngineSpec, field: str, value: object, refusal: str | None) -> None:
