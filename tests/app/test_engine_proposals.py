@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from plimsoll.adapters.cluster.client import APPROVALS, DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.public_words import Reason
 from plimsoll.engines.sglang.engine import SGLANG
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.placement.demands.clocks import LEAST_SECONDS
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.reading import Reading
 from tests.app.test_moves import AUTO, LIGHT, comes_and_goes, serves, with_nodes
 from tests.app.test_rolled_back import MESSAGE, carry_out, late, unready
 from tests.render.workloads import container
@@ -84,7 +88,8 @@ async def test_another_engine_is_proposed_with_both_names_price_gain_and_cause_a
     )
     assert "A replica of vLLM holds " in body["message"]
     assert reported["proposal"].startswith(
-        "Approve this proposal to move to another engine, or set spec.engine.name to vllm. The same load would cost "
+        "Approve this proposal to move to another engine. To set spec.engine.name to vllm keeps the GPUs and the "
+        "number of replicas, if it fits there. The same load would cost "
     )
     assert images(room.there) == images(room.there, "honest") == {IMAGES["sglang"]}
 
@@ -248,10 +253,116 @@ def forge(there: LivePasses) -> None:
     there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", written)
 
 
+AT_ONE_PLACE = "l4-24gb-tp1-vllm"
+"""The pool of an engine that takes over where the other one has the name of the place."""
+
+
+async def outgrown_place(opened: Open, concurrency: int = 4) -> ProposalPasses:
+    """SGLang runs on an L4, and the choice is left open. For four requests vLLM alone has enough room there."""
+    there = opened(l4=4)
+    small: dict[str, Any] = LLAMA | {"gpu": {"allow": [L4], "maxPerReplica": 1}, "rebalancing": AUTO, "concurrency": 1}
+    there.put("asks", engine={"name": "sglang"}, **small)
+    there.put("honest", engine={"name": "sglang"}, created="04:00:00", **small)
+    room = ProposalPasses.open(there)
+    await there.settle()
+    there.change("asks", engine={"name": "auto"}, concurrency=concurrency)
+    return room
+
+
+def by_name(case: Desired) -> dict[str, tuple[str, str]]:
+    """The engine and the state of each pool that a status has."""
+    found = (case.new_status or {})["pools"]
+    return {each["name"]: (each.get("engine", "vllm"), each["state"]) for each in found}
+
+
+ON_SGLANG = {"l4-24gb-tp1": ("sglang", "Active")}
+BESIDE = {AT_ONE_PLACE: ("vllm", "Active"), "l4-24gb-tp1": ("sglang", "Retiring")}
+
+
+async def test_another_engine_that_alone_fits_the_same_gpus_is_proposed_and_serves_before_the_other_one_ends(
+    opened: Open,
+) -> None:
+    room = await outgrown_place(opened)
+    for _ in range(2):
+        case = (await room.turn())["asks"]
+        assert by_name(case) == ON_SGLANG
+    [body] = room.proposals()
+    assert (body["deployment"], body["reason"]) == ("asks", "OtherEngineFits")
+    assert body["summary"] == "move 1 replica to vLLM on l4-24gb x 1, same price"
+    answer = room.answer(body["id"])
+    cases = await room.turn()
+    assert by_name(cases["asks"]) == BESIDE
+    assert room.outcome(answer) == "CarriedOut"
+    assert live_part(cases["asks"])["changes"][-1]["engine"] == "vllm"
+    chosen = (cases["asks"].new_status or {})["engine"]
+    assert (chosen["name"], chosen["reason"]) == ("vllm", "Approved")
+    assert chosen["message"] == "vLLM takes over from SGLang: the move to it was approved."
+    assert images(room.there) == {*IMAGES.values()}
+    for _ in range(3):
+        cases = await room.turn()
+        assert by_name(cases["asks"]) == {AT_ONE_PLACE: ("vllm", "Active")}
+    assert by_name(cases["honest"]) == ON_SGLANG
+    assert images(room.there, "honest") == {IMAGES["sglang"]}
+
+
+def holds_too_little(there: LivePasses) -> None:
+    """The engine of a deployment reports less cache than one request needs."""
+    case = there.make()["asks"]
+    [pod] = [pod.name for pod in case.outcome.deployment.placed.around.ready_pods()]
+    ages = (19.0, 10.0, 1.0)
+    samples = tuple(EngineSample(there.now - age, 0.6, 0, 1, 0, 1000, *2 * (there.now - age,)) for age in ages)
+    there.passes.live.readings[case.key] = Reading({pod: PodSignals(pod, samples)})
+
+
+async def test_an_engine_that_does_not_come_up_beside_the_other_one_closes_the_place_for_itself_alone(
+    opened: Open,
+) -> None:
+    room = await outgrown_place(opened, concurrency=1)
+    there = room.there
+    for _ in range(2):
+        there.carry_out(list(there.make().values()))
+    holds_too_little(there)
+    await room.turn()
+    [body] = room.proposals()
+    assert body["reason"] == "OtherEngineFits"
+    room.answer(body["id"])
+    holds_too_little(there)
+    case = (await room.turn())["asks"]
+    assert by_name(case) == BESIDE
+    carry_out(there, case, kind=AT_ONE_PLACE)
+    case = late(there, LEAST_SECONDS + 1)
+    assert by_name(case) == ON_SGLANG
+    [failed] = (case.new_status or {})["failedMoves"]
+    assert (failed["gpuType"], failed.get("engine", "vllm"), failed["reason"]) == (L4, "vllm", "EnginesStarting")
+    carry_out(there, case, kind=AT_ONE_PLACE)
+    there.change("asks", generation=3, replicas=2)
+    for _ in range(2):
+        there.passes.live.readings.clear()
+        cases = await room.turn()
+    decision = cases["asks"].outcome.decision
+    assert decision is not None
+    here = {each.reason for each in decision.rejections if (each.gpu_type, each.split) == (L4, Split(1))}
+    assert here == {Reason.OBSERVED_TOO_SMALL}, "by its own report, and not by the failure of the other engine"
+    assert by_name(cases["asks"]) == ON_SGLANG
+    assert by_name(cases["honest"]) == ON_SGLANG
+
+
+async def test_a_rejected_engine_at_the_same_place_is_not_proposed_again(opened: Open) -> None:
+    room = await outgrown_place(opened)
+    await room.turn()
+    [body] = room.proposals()
+    room.answer(body["id"], decision="reject", reason="we know SGLang")
+    for _ in range(3):
+        case = (await room.turn())["asks"]
+    assert (by_name(case), "proposal" in live_part(case)) == (ON_SGLANG, False)
+    assert [each["id"] for each in room.proposals()] == [body["id"]]
+
+
 class Walk:
     """A course of events over both deployments. New pods serve while ``comes_up`` is true."""
 
-    def __init__(self, room: ProposalPasses) -> None:
+    def __init__(self, room: ProposalPasses, neighbour: dict[tuple[str, str], int]) -> None:
+        self.neighbour = neighbour
         self.room, self.comes_up, self.generation, self.seen = room, True, 2, set[str]()
         self.seen = {body["metadata"]["name"] for body in room.there.store.all(PODS)}
         self.engine = "sglang"
@@ -304,8 +415,9 @@ class Walk:
             back = {pool.engine for pool in cases["asks"].outcome.deployment.placed.pools if pool.ready}
             assert done or engine in back, "an engine changes after an approval alone, or back to what serves"
         self.engine = engine
-        assert (pools(cases["honest"]), engines(cases["honest"])) == (STAYS, {L40S: "sglang"})
+        assert (pools(cases["honest"]), {*engines(cases["honest"]).values()}) == (self.neighbour, {"sglang"})
         assert images(there, "honest") == {IMAGES["sglang"]}
+        assert len({pool.name for pool in decision.pools}) == len(decision.pools)
         there.carry_out(list(cases.values()))
         self._clean_up(kept)
 
@@ -323,13 +435,20 @@ class Walk:
 
 
 @settings(max_examples=examples(15), deadline=None)
-@given(steps=st.lists(st.sampled_from(["look", "approve", "reject", "fails", "late", "edit", "forge"]), max_size=8))
+@given(
+    at_one_place=st.booleans(),
+    steps=st.lists(st.sampled_from(["look", "approve", "reject", "fails", "late", "edit", "forge"]), max_size=8),
+)
 def test_whatever_happens_an_engine_changes_after_an_approval_alone(
-    steps: list[str], tmp_path_factory: pytest.TempPathFactory
+    at_one_place: bool,  # noqa: FBT001
+    steps: list[str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     async def walk() -> None:
-        there = LivePasses.open(tmp_path_factory.getbasetemp(), {L40S: 2})
-        course = Walk(await opened_choice(lambda **_: there))
+        there = LivePasses.open(tmp_path_factory.getbasetemp(), {L4: 4} if at_one_place else {L40S: 2})
+        begun = outgrown_place if at_one_place else opened_choice
+        kind = L4 if at_one_place else L40S
+        course = Walk(await begun(lambda **_: there), {(kind, "Active"): 1})
         for step in ["look", *steps]:
             await course.take(step)
             await course.passes()

@@ -71,6 +71,20 @@ def recorded(**record: Any) -> Callable[[Body], object]:
     return change
 
 
+def _named_for(engine: str) -> Callable[[Body], object]:
+    """The name that a pool gets beside one of another engine."""
+
+    def change(head: Body) -> None:
+        head["labels"][POOL_LABEL] += f"-{engine}"
+        head["name"] += f"-{engine}"
+
+    return change
+
+
+def test_a_pool_beside_one_of_another_engine_has_the_name_of_its_own() -> None:
+    assert record_doubt(workload_body(), "llama") == record_doubt(changed(_named_for("sglang")), "llama") == ""
+
+
 FORGED: list[tuple[str, Callable[[Body], object], str]] = [
     ("no record", lambda head: head["annotations"].pop(POOL_ANNOTATION), "is missing"),
     ("no annotations", lambda head: head.update(annotations=None), "is missing"),
@@ -91,6 +105,7 @@ FORGED: list[tuple[str, Callable[[Body], object], str]] = [
     ("a drain of more than an hour", recorded(drain=3601), "drainSeconds 3601 is not between"),
     ("a drain that is no number", recorded(drain="90"), "drainSeconds '90' is not between"),
     ("another name", lambda head: head.update(name="llama-other"), "its name is not"),
+    ("a pool of no engine", _named_for("abacus-9"), "labels do not name"),
     ("another pool", lambda head: head["labels"].update({POOL_LABEL: "other"}), "labels do not name"),
     (
         "somebody else's",

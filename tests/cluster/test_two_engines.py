@@ -40,6 +40,12 @@ OUTGROWN = engine_spec("outgrown", AUTO, {L40S_POOL: 30_000}, engine=OPEN, concu
 """66,000 tokens are declared. SGLang fits the L40S alone, where its engine gets 30,000; vLLM fits the L4, too."""
 
 
+BESIDE = engine_spec("beside", AUTO, {L4_POOL: 3_000}, engine=OPEN)
+"""SGLang fits the L4, where its engine gets less than is needed; vLLM fits another one, and there is nothing else."""
+MORE_NODES = {"outgrown": {"L4": 1, "L40S": 1}, "beside": {"L4": 2}}
+BESIDE_POOL = f"{L4_POOL}-vllm"
+
+
 def spec_of(name: str) -> dict[str, Any]:
     return engine_spec(name, AUTO, engine=OPEN if name == "open" else {"name": NAMES[name]})
 
@@ -52,10 +58,11 @@ def status_of(bench: Bench, name: str) -> dict[str, Any]:
 def bench() -> Iterator[Bench]:
     with bench_of("engines", {"PLIMSOLL_APPROVALS": "true"}) as running:
         install_kinds(running.view.control_plane)
-        running.add_nodes_of({name: {"L4": 3} for name in NAMES} | {"outgrown": {"L4": 1, "L40S": 1}})
+        running.add_nodes_of({name: {"L4": 3} for name in NAMES} | MORE_NODES)
         for name in NAMES:
             running.view.apply(name, **spec_of(name))
         running.view.apply("outgrown", **OUTGROWN)
+        running.view.apply("beside", **BESIDE)
         for name in NAMES:
             running.view.wait_ready(name)
             running.stream(name, EASY)
@@ -132,37 +139,41 @@ def live(bench: Bench, figure: str, name: str) -> float | None:
     return None if found is None else float(found[1])
 
 
-def test_another_engine_is_only_proposed_and_after_an_approval_it_serves_before_the_old_one_ends(bench: Bench) -> None:
-    bench.view.wait_ready("outgrown")
-    known = proposal_of(bench.view, "outgrown")
+@pytest.mark.parametrize(
+    ("name", "old_pool", "new_pool", "bill"),
+    [("outgrown", L40S_POOL, L4_POOL, "-$"), ("beside", L4_POOL, BESIDE_POOL, "same price")],
+)
+def test_another_engine_is_only_proposed_and_after_an_approval_it_serves_before_the_old_one_ends(
+    bench: Bench, name: str, old_pool: str, new_pool: str, bill: str
+) -> None:
+    bench.view.wait_ready(name)
+    known = proposal_of(bench.view, name)
     assert (known["change"], known["reason"]) == ("Move", "OtherEngineFits")
-    assert known["summary"].startswith("move 1 replica to vLLM on l4-24gb x 1, -$")
+    assert known["summary"].startswith(f"move 1 replica to vLLM on l4-24gb x 1, {bill}")
     assert "SGLang has no place for all replicas, and vLLM has one: " in known["message"]
-    stays(lambda: bench.settled("outgrown") == {L40S_POOL: 1}, 5.0, "moved although nobody approved it")
-    neighbours = {name: bench.view.pod_uids(name) for name in NAMES}
-    [before] = bench.view.pods("outgrown")
-    approver, since = Person(bench.view, "approver"), bench.now()
+    stays(lambda: bench.settled(name) == {old_pool: 1}, 5.0, "moved although nobody approved it")
+    neighbours = {other: bench.view.pod_uids(other) for other in NAMES}
+    [before] = bench.view.pods(name)
+    approver, since = Person(bench.view, f"approver-of-{name}"), bench.now()
     approver.grant(
         {"resources": ["placementapprovals"], "verbs": ["create"]},
         {"resources": ["inferencedeployments"], "verbs": ["get", "approve"]},
     )
-    assert "created" in approver.creates("other-engine", deployment="outgrown", proposal=known["id"])
-    assert outcome_of(bench.view, "other-engine")["state"] == "CarriedOut"
-    bench.wait_settled("outgrown", {L4_POOL: 1})
-    [after] = bench.view.pods("outgrown")
+    assert "created" in approver.creates(f"{name}-other-engine", deployment=name, proposal=known["id"])
+    assert outcome_of(bench.view, f"{name}-other-engine")["state"] == "CarriedOut"
+    bench.wait_settled(name, {new_pool: 1})
+    [after] = bench.view.pods(name)
     [old], [new] = (pod["spec"]["containers"] for pod in (before, after))
-    images = {name: engine.image(Vendor.NVIDIA, USUAL_RELEASES[name]) for name, engine in ENGINES.items()}
+    images = {each: engine.image(Vendor.NVIDIA, USUAL_RELEASES[each]) for each, engine in ENGINES.items()}
     assert (old["image"], new["image"]) == (images["sglang"], images["vllm"])
     labels = [pod["metadata"]["labels"].get("inference.networking.k8s.io/engine-type") for pod in (before, after)]
     assert labels == ["sglang", None]
-    made = bench.rebalancing("outgrown")["changes"][-1]
+    made = bench.rebalancing(name)["changes"][-1]
     assert (made["kind"], made["reason"], made["engine"]) == ("Move", "OtherEngineFits", "vllm")
-    assert {name: bench.view.pod_uids(name) for name in NAMES} == neighbours
+    assert {other: bench.view.pod_uids(other) for other in NAMES} == neighbours
     ready = next(each for each in after["status"]["conditions"] if each["type"] == "Ready")["lastTransitionTime"]
-    ended = [
-        each for each in bench.writes(since, "outgrown") if each.verb == "delete" and "deployments" in each.resource
-    ]
-    assert [each.name for each in ended] == [f"outgrown-{L40S_POOL}"]
+    ended = [each for each in bench.writes(since, name) if each.verb == "delete" and "deployments" in each.resource]
+    assert [each.name for each in ended] == [f"{name}-{old_pool}"]
     assert datetime.fromisoformat(ended[0].timestamp) >= datetime.fromisoformat(ready)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import CpuOffload, DraftMethod, EngineVersion, LoraSlots, MediaUse
@@ -71,7 +73,7 @@ def test_of_several_ranks_the_fullest_weights_and_the_emptiest_cache_count() -> 
         for rank, weights, left in ((0, 7.71, 61.31), (1, 7.73, 60.02))
         for text in (f"Model loading took {weights} GiB and 5.0 seconds", f"Available KV cache memory: {left} GiB")
     ]
-    log = read(log_0_11_0(*ranks, tensor_parallel_size=2))
+    log = read("\n".join((log_0_11_0(tensor_parallel_size=2), *ranks)))
     assert log.split == Split(2)
     assert (gib(log.figures.weights_bytes), gib(log.figures.kv_bytes)) == (7.73, 60.02)
 
@@ -232,6 +234,77 @@ def test_the_gpu_is_read_where_a_kernel_names_its_file() -> None:
     assert read(log_0_11_0()).gpu_name is None
 
 
+def requested(text: str) -> str:
+    """A request in the log (``entrypoints/logger.py``): one line, however many the prompt has."""
+    return f"(APIServer pid=1) INFO 11-20 09:00:50 [logger.py:42] Received request chatcmpl-1: prompt: {text!r}"
+
+
+PLAYED = [
+    "vLLM API server version 0.9.1",
+    *logo("0.9.1"),
+    config_line("0.9.1", "stranger/model", tensor_parallel_size=8, device_config="cpu"),
+    "non-default args: {'model': 'stranger/model', 'gpu_memory_utilization': 0.11}",
+    "Chunked prefill is enabled with max_num_batched_tokens=17.",
+    "Model loading took 99.0 GiB and 1.0 seconds",
+    "Available KV cache memory: 0.01 GiB",
+    "GPU KV cache size: 1 tokens",
+    "GPU KV cache size: 1 tokens, Maximum concurrency for 1 tokens per request: 99.0x",
+    "Estimated CUDA graph memory: 99.0 GiB total",
+    "CUDA graph memory profiling is disabled",
+    "Graph capturing finished in 1 secs, took 99.0 GiB",
+    (
+        "Free memory on device (1.0/2.0 GiB) on startup. Desired GPU memory utilization is (0.11, 1.0 GiB). Actual "
+        "usage is 99.0 GiB for consumed memory, 99.0 GiB for peak activation, 99.0 GiB for non-torch memory"
+    ),
+    "init engine (profile, create kv cache, warmup model) took 1.0 seconds",
+    "INFO:     Application startup complete.",
+    TOO_SMALL_0_10,
+    OUT_OF_MEMORY,
+]
+"""The lines of another start, as a prompt may hold them."""
+
+
+@pytest.mark.parametrize("text", PLAYED)
+def test_a_request_that_is_logged_plays_no_start(text: str) -> None:
+    alone, lines = log_0_32_0(), log_0_32_0().splitlines()
+    assert read("\n".join((*lines[:-3], requested(text), *lines[-3:], requested(text)))) == read(alone)
+
+
+@given(
+    prompts=st.lists(st.lists(st.sampled_from(PLAYED), min_size=1).map("\n".join), min_size=1, max_size=3),
+    filler=st.text(max_size=30),
+    place=st.integers(5, 12),
+)
+def test_no_prompt_changes_what_a_log_says(prompts: list[str], filler: str, place: int) -> None:
+    lines = log_0_32_0().splitlines()
+    among = [requested(f"{filler}{text}") for text in prompts]
+    assert read("\n".join((*lines[:place], *among, *lines[place:]))) == read(log_0_32_0())
+
+
+def test_what_follows_the_start_is_about_requests_and_an_own_line_before_counts() -> None:
+    lines = log_0_32_0().splitlines()
+    own = "(Worker_TP1 pid=2) INFO 11-20 09:00:50 [gpu_worker.py:760] Available KV cache memory: 0.25 GiB"
+    assert gib(read("\n".join((*lines[:-1], own, lines[-1]))).figures.kv_bytes) == 0.25
+    assert gib(read("\n".join((*lines, own))).figures.kv_bytes) == 52.0
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "",
+        "[pod/chat-0/engine] ",
+        "2026-11-20T09:00:00.000000000+01:00 stdout F ",
+        "chat-1  | ",
+        "(EngineCore_DP0 pid=1) (RayWorkerWrapper pid=2, ip=10.0.0.1) ",
+        "(VllmWorker rank=1 pid=3) ",
+    ],
+)
+def test_what_tools_and_processes_put_in_front_of_a_line_is_known(front: str) -> None:
+    line = "INFO 11-20 09:00:50 [v1/worker/gpu_worker.py:760] Available KV cache memory: 0.25 GiB"
+    assert gib(read(f"{log_0_11_0()}\n{front}{line}").figures.kv_bytes) == 0.25
+    assert read(f"{log_0_11_0()}\n{front}said: {line}").figures.kv_bytes is None
+
+
 HOSTILE = {
     "one line": ["Available KV cache memory: " + "9" * 20_000_000],
     "brackets": ["vLLM API server version 0.11.0", "args: " + "{[(" * 5_000_000],
@@ -239,6 +312,7 @@ HOSTILE = {
     "digits and blanks": ["vLLM API server version 0.11.0", *(["Free memory on device (" + "1 " * 30_000] * 10)],
     "many starts": ["vLLM API server version 0.11.0"] * 100_000,
     "many figures": ["vLLM API server version 0.11.0", *(["Model loading took 1.0 GiB and"] * 100_000)],
+    "fronts": ["vLLM API server version 0.11.0", *(["(1 " * 20_000 + "Model loading took 1.0 GiB"] * 10)],
     "escapes": ["vLLM API server version 0.11.0 " + "\x1b[" * 1_000_000],
 }
 

@@ -105,7 +105,7 @@ def kept(where: Fleet) -> Scene:
 
 def failed() -> Scene:
     left = RollBack(H100, Split(1), Delay("EngineCrashed"))
-    found = without_failed(options(request(), ONE_H100), (left,))
+    found = without_failed(options(request(), ONE_H100), (left,), "vllm")
     return request(), ONE_H100, [each for each in found.verdicts if isinstance(each, Rejection)]
 
 

@@ -80,7 +80,8 @@ def test_no_more_is_kept_than_a_status_holds_and_the_latest_stay() -> None:
 def refused(entry: FailedMove) -> list[Rejection]:
     """The places that a failure closes on a fleet of three GPU types."""
     judged = options(request(), fleet(node("l4", L4, 4), node("l", L40S, 4), node("h", H100, 4)))
-    found = without_failed(judged, (entry,))
+    assert without_failed(judged, (entry,), "another") is judged, "another engine may come up there"
+    found = without_failed(judged, (entry,), entry.engine)
     changed = [each for each, before in zip(found.verdicts, judged.verdicts, strict=True) if each != before]
     return [each for each in changed if isinstance(each, Rejection)]
 
@@ -112,7 +113,15 @@ def test_the_numbers_of_the_refusal_are_those_of_the_failure() -> None:
 def test_where_nothing_is_refused_the_options_are_the_same_object(places: tuple[FailedMove, ...]) -> None:
     judged = options(request(), fleet(node("l", L40S, 4)))
     assert any(isinstance(each, Option) for each in judged.verdicts)
-    assert without_failed(judged, places) is judged
+    assert without_failed(judged, places, "vllm") is judged
+
+
+def test_each_engine_has_its_own_failures_and_pauses_at_a_place() -> None:
+    first = remembered((failed(),), [RollBack(L40S, ONE, CRASH, engine="sglang")], "s", NOW)
+    assert [(each.engine, each.times) for each in first] == [("vllm", 1), ("sglang", 1)]
+    second = remembered(first, [RollBack(L40S, ONE, CRASH, engine="sglang")], "s", NOW + 60)
+    assert [(each.engine, each.times) for each in second] == [("vllm", 1), ("sglang", 2)]
+    assert places(refused(replace(failed(), engine="sglang"))) == [(L40S, 1), (L40S, 2), (L40S, 4)]
 
 
 def test_settings_that_failed_are_remembered_next_to_the_place_and_their_pause_doubles_whatever_they_were() -> None:
@@ -127,6 +136,7 @@ def test_settings_that_failed_are_remembered_next_to_the_place_and_their_pause_d
 def test_settings_that_failed_close_no_place_and_only_those_of_their_place_are_refused() -> None:
     entry = replace(failed(), limits=StepLimits(sequences=64))
     assert refused(entry) == []
-    assert settings_refused((failed(H100), entry), (L40S, ONE))
-    assert not settings_refused((entry,), (L40S, Split(2)))
-    assert not settings_refused((failed(),), (L40S, ONE)), "a move there failed, and it runs there now"
+    assert settings_refused((failed(H100), entry), (L40S, ONE), "vllm")
+    assert not settings_refused((entry,), (L40S, ONE), "sglang")
+    assert not settings_refused((entry,), (L40S, Split(2)), "vllm")
+    assert not settings_refused((failed(),), (L40S, ONE), "vllm"), "a move there failed, and it runs there now"

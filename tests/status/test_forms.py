@@ -22,6 +22,7 @@ from plimsoll.domain.decisions.outcomes import Split, Target
 from plimsoll.domain.engines.engine_choice import MOST_HOST_CACHE_BYTES, EngineVersion, StepLimits
 from plimsoll.domain.engines.images import PlatformSource
 from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.engines.registry import ENGINES
 from plimsoll.placement.demands.clocks import EarlierSettings
 from plimsoll.placement.demands.failed_moves import Delay
 from plimsoll.placement.demands.pools import Pool, PoolState, pool_name
@@ -212,6 +213,7 @@ VALUES: Mapping[str, Drawn] = {
         "delay": st.builds(Delay, st.sampled_from(["EngineCrashed", "ImageNotFound"]), texts),
         "spec": texts,
         "limits": limits,
+        "engine": st.sampled_from(sorted(ENGINES)),
     },
     "EARLIER": earlier,
     "RETUNE": {

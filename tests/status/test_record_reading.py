@@ -224,6 +224,7 @@ POOLS: list[tuple[Json, str]] = [
     ({"gpuType": "l4-24gb"}, "its name is not l4-24gb-tp1, which GPU type and split give"),
     ({"gpuType": None}, f"gpuType: {TEXT}"),
     ({"name": "other"}, f"its name is not {POOL}, which GPU type and split give"),
+    ({"name": f"{POOL}-abacus-9"}, f"its name is not {POOL}, which GPU type and split give"),
     ({"name": None}, f"name: {TEXT}"),
     ({"pipelineParallel": 2}, f"its name is not {POOL}-pp2, which GPU type and split give"),
     ({"batchedTokens": 0}, "batchedTokens 0 is less than 1"),

@@ -86,7 +86,7 @@ def running_of(
     runs = as_it_runs(request, first)
     engine = engine_of(runs.engine.name)
     failed = still_refused(request, placed.failed)
-    is_refused = any(settings_refused(failed, pool.target.place) for pool in wanted)
+    is_refused = any(settings_refused(failed, pool.place, pool.engine) for pool in wanted)
     tokens = ready.observed.reported.get(first.name) or (0 if figures is None else figures.kv_capacity_tokens)
     return Running(
         figures=figures,

@@ -27,7 +27,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import chief_obstacle
 from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock, trusted, trusted_retune
 from plimsoll.placement.demands.failed_moves import Delay, standing
-from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, pool_name, running_engine
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, is_at, running_engine
 from plimsoll.placement.demands.rehoming import of_last_hour
 from plimsoll.placement.demands.roll_back import NOT_READY, is_late
 from plimsoll.rebalance.state.decisions import Retune
@@ -267,8 +267,10 @@ def retune_after(
         clock = _begun(deployment, decision, allowed_seconds, now)
         return clock, None if clock is None else clock.due((), 0)
     if clock is not None:
-        undone = [pool_name(*each.place) for each in decision.rolled_back if each.is_of_settings]
-        clock = clock.without(undone)
+        undone = [each for each in decision.rolled_back if each.is_of_settings]
+        clock = clock.without(
+            {each.pool for each in clock.before if any(is_at(each.pool, *failed.place) for failed in undone)}
+        )
     return clock, due
 
 

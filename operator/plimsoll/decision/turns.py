@@ -761,7 +761,8 @@ def _proposal(decision: LoopDecision, message: str, replicas: int, mode: Rebalan
         case Wait():
             return ""
         case Move(engine=engine) if engine:
-            return f"Approve this proposal to move to another engine, or set spec.engine.name to {engine}. {message}"
+            named = f"To set spec.engine.name to {engine} keeps the GPUs and the number of replicas, if it fits there."
+            return f"Approve this proposal to move to another engine. {named} {message}"
         case _:
             switch = "moves" if mode is RebalancingMode.AUTO else "mode"
             return f"Set spec.rebalancing.{switch} to Auto to move. {message}"

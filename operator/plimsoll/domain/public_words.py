@@ -284,6 +284,7 @@ class EngineReason(StrEnum):
     LOWER_COST = "LowerCost"
     FIRST_IN_ORDER = "FirstInOrder"
     ENGINE_KEPT = "EngineKept"
+    APPROVED = "Approved"
     NO_PLACE = "NoPlace"
     FIELD_REFUSED = "FieldRefused"
     NOTHING_FITS = "NothingFits"

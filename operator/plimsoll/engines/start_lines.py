@@ -17,6 +17,22 @@ MOST_LINES = 4_000
 MOST_CHARACTERS = 2_000_000
 """Lines that are kept, and their characters; later lines are left out. An engine of 64 ranks prints fewer."""
 
+_BY_TOOLS = (
+    r"^(?:\[pod/[^\]\s]{1,600}\] )?(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) )?(?:std(?:out|err) [FP] )?"
+    r"(?:[\w.-]{1,200} +\| )?"
+)
+"""The words in front of an engine's own line: those of ``kubectl logs --prefix --timestamps``, of a node's own files,
+and of Compose."""
+
+
+def line_that_begins(front: str, words: str, flags: int = 0) -> re.Pattern[str]:
+    """Return the pattern of a line that begins with words, after the logger's ``front`` and what tools put before it.
+
+    A request that is logged holds texts of strangers, and none of them begins a line.
+    """
+    return re.compile(f"{_BY_TOOLS}{front}(?:{words})", flags)
+
+
 _COLOURS = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 
 DEVICE_NAME = re.compile(r"device_name=([A-Za-z0-9_.-]{1,80}?)(?:,|\.json)")
@@ -62,6 +78,12 @@ class LastStart:
         for number, line in enumerate(lines):
             self.add(number, line)
         return self.lines
+
+
+def until(lines: Sequence[str], last: re.Pattern[str]) -> Sequence[str]:
+    """Return the lines as far as the first one that a pattern finds; all of them if it finds none."""
+    end = next((place for place, line in enumerate(lines) if last.search(line)), len(lines))
+    return lines[: end + 1]
 
 
 def first_match(lines: Iterable[str], *patterns: re.Pattern[str]) -> str | None:

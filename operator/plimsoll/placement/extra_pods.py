@@ -11,7 +11,7 @@ from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import ceil_div
 from plimsoll.placement.advice.growth import Growable, Growth, grown
-from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, as_it_runs, pool_name
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, as_it_runs, is_at, name_of_new
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.ledger import Ledger, charged, room_in, use_of
 from plimsoll.placement.options.nodes import eligible_nodes, need_of_pool
@@ -45,8 +45,7 @@ class Waker:
         """
         if decision.missing <= 0 or decision.change_blocked or decision.failure:
             return decision
-        taken = {pool.name for pool in decision.pools}
-        found = [(group, growth) for group in self.groups if (growth := self._growth(group, decision, taken, left))]
+        found = [(group, growth) for group in self.groups if (growth := self._growth(group, decision, left))]
         if not found:
             return decision
         group, growth = min(found, key=lambda each: each[1].order)
@@ -55,7 +54,7 @@ class Waker:
         self.awaited[group.name] += growth.nodes
         option = replace(growth.option, target=replace(growth.option.target, selector=label, other_labels=()))
         pool = PlannedPool(
-            name=pool_name(option.gpu.name, option.split),
+            name=name_of_new(option.target.place, decision.request.engine.name, decision.pools),
             target=option.target,
             state=PoolState.ACTIVE,
             generation=generation,
@@ -66,13 +65,13 @@ class Waker:
         )
         return replace(decision, pools=(*decision.pools, pool), missing=decision.missing - growth.replicas, remedies=())
 
-    def _growth(self, group: NodeGroup, decision: Decision, taken: set[str], left: Mapping[str, int]) -> Growth | None:
-        """Return what the nodes that may still be woken would take. A pool of the same name is on other nodes."""
+    def _growth(self, group: NodeGroup, decision: Decision, left: Mapping[str, int]) -> Growth | None:
+        """Return what the nodes that may still be woken would take. A pool at the same place is on other nodes."""
         nodes = group.nodes_to_wake(self.fleet, self.awaited[group.name])
         if nodes <= 0 or group.own_label(self.fleet) is None:
             return None
         found = grown(decision.request, decision.missing, Growable(group, nodes), left)
-        if found is None or pool_name(found.option.gpu.name, found.option.split) in taken:
+        if found is None or any(is_at(pool.name, *found.option.target.place) for pool in decision.pools):
             return None
         return found
 

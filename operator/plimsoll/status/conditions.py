@@ -18,7 +18,7 @@ from plimsoll.domain.requests.weights import WeightsState
 from plimsoll.domain.units import agreed, counted, counted_of, to_rfc3339
 from plimsoll.placement.advice.remedies import only_waits
 from plimsoll.placement.demands.failed_moves import Delay, settings_words
-from plimsoll.placement.demands.pools import Decision, Pool, active, pool_name
+from plimsoll.placement.demands.pools import Decision, Pool, active, is_at
 from plimsoll.placement.demands.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.explain import (
     estimate_sentence,
@@ -329,7 +329,7 @@ def _is_not_coming_up(report: Report, view: PoolView) -> bool:
     if not (view.updating and view.ready) or (view.failure is None and view.name not in report.late_updates):
         return False
     settings = [each for each in report.failed_moves if each.is_of_settings]
-    over = [each.at for each in settings if pool_name(*each.place) == view.name]
+    over = [each.at for each in settings if is_at(view.name, *each.place)]
     return view.starting_since is None or all(view.starting_since > at for at in over)
 
 

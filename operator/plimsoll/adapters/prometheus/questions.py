@@ -28,6 +28,7 @@ from typing import Any
 from plimsoll.adapters.prometheus.engine_series import Series, pod_signals
 from plimsoll.adapters.prometheus.readings import is_share
 from plimsoll.engines.metrics import EngineMetrics, count_of
+from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.signals.forecast import STEP_SECONDS, Point
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.gateway_scrapes import Scrapes, queue_of
@@ -117,8 +118,8 @@ OWN_CHARACTERS = 5
 MOST_DIGEST = 10
 """Characters of a pod template's digest: the digits of a number of 32 bits (k8s.io/kubernetes/pkg/controller)."""
 
-_POOL = "[0-9a-z-]+-tp[0-9]+(-pp[0-9]+)?(-dp[0-9]+)?"
-"""The names of all pools (:func:`plimsoll.placement.demands.pools.pool_name`)."""
+_POOL = f"[0-9a-z-]+-tp[0-9]+(-pp[0-9]+)?(-dp[0-9]+)?(-({'|'.join(ENGINES)}))?"
+"""The names of all pools (:func:`plimsoll.placement.demands.pools.name_of_new`)."""
 
 
 def pods_of(deployment: str) -> str:

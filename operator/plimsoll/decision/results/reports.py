@@ -16,15 +16,15 @@ from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_move
 from plimsoll.placement.demands.failed_moves import FailedMove, still_refused
 from plimsoll.placement.demands.failed_moves import remembered as remembered_failures
-from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, active
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, active, running_engine
 from plimsoll.placement.demands.rehoming import Departure, Rehoming
 from plimsoll.placement.demands.rehoming import remembered as remembered_places
 from plimsoll.placement.options.engine_offer import EngineOffer
-from plimsoll.rebalance.state.decisions import DecisionReason, Keep, ReplaceReplica
+from plimsoll.rebalance.state.decisions import DecisionReason, Keep, Move, ReplaceReplica
 from plimsoll.status.record.decisions import DECISION, DecisionNote
 from plimsoll.status.record.decisions import remembered as remembered_decisions
 from plimsoll.status.record.report import Report, RoutingReport
-from plimsoll.status.words.engines import kept_offer
+from plimsoll.status.words.engines import approved_offer, kept_offer
 
 
 def report_of(outcome: Outcome, now: float) -> Report:
@@ -83,8 +83,14 @@ def _engines(outcome: Outcome) -> tuple[EngineOffer, ...] | None:
     decision, status = outcome.decision, outcome.deployment.record.status
     if not outcome.deployment.asked.chooses_engine:
         return None
-    if decision is None or decision.engines:
-        return () if decision is None else decision.engines
+    if decision is None:
+        return ()
+    made = outcome.turn.decision if outcome.turn is not None and outcome.turn.acted else None
+    before = running_engine(outcome.deployment.placed.pools)
+    if isinstance(made, Move) and made.engine and before is not None:
+        return (approved_offer(decision.request, before),)
+    if decision.engines:
+        return decision.engines
     kept, known = kept_offer(decision.request), status.engine
     is_said = known is not None and (known.name, known.version) == (kept.engine, kept.release)
     return () if is_said and status.observed_generation == outcome.generation else (kept,)

@@ -201,8 +201,9 @@ def _demand_of(tenant: Tenant, left: tuple[RollBack, ...], fleet: Fleet, memo: M
         return demand
     judged = options(tenant.request, fleet, memo)
     demand = replace(demand, excluded=_left_places(demand, judged))
-    is_pinned = tenant.request.overrides.gpu_type is not None
-    return replace(demand, options=judged if is_pinned else without_failed(judged, (*tenant.failed, *left)))
+    if tenant.request.overrides.gpu_type is not None:
+        return replace(demand, options=judged)
+    return replace(demand, options=without_failed(judged, (*tenant.failed, *left), tenant.request.engine.name))
 
 
 def _left_places(demand: Demand, judged: Options) -> tuple[tuple[str, Split], ...]:

@@ -11,7 +11,7 @@ import math
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.requests.serving import Request
 from plimsoll.performance.slo import READER_TPOT_SECONDS, READER_TTFT_SECONDS
-from plimsoll.placement.demands.pools import Pool, SeenAnswers, Tenant, pool_name
+from plimsoll.placement.demands.pools import Pool, SeenAnswers, Tenant, is_at
 from plimsoll.placement.options.speed import load_of, speed_of
 
 LONGEST_OVER_MEAN = 6.0
@@ -81,7 +81,7 @@ def _times(request: Request, choice: Option, seen: SeenAnswers | None) -> tuple[
     )
     if found is None:
         return READER_TTFT_SECONDS, READER_TPOT_SECONDS
-    if seen is not None and seen.pool == pool_name(choice.gpu.name, choice.split):
+    if seen is not None and is_at(seen.pool, choice.gpu.name, choice.split):
         return found.typical_ttft_seconds * seen.slowness, found.tpot_seconds * seen.slowness
     return found.typical_ttft_seconds, found.tpot_band[1]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
-from plimsoll.domain.engines.engine_choice import NO_LIMITS, StepLimits
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, NO_LIMITS, StepLimits
 from plimsoll.domain.engines.failures import ABOUT_MEMORY
 from plimsoll.domain.public_words import Numbers, Reason
 from plimsoll.domain.requests.serving import Request
@@ -48,13 +48,14 @@ class RollBack:
     """A place that is left because it did not come up in time, in the pass that decides it, which has no clock.
 
     With ``limits``, the replicas stay at the place and get back their earlier settings: engines with these limits did
-    not come up.
+    not come up. ``engine`` is the name of the one that did not.
     """
 
     gpu_type: str
     split: Split
     delay: Delay
     limits: StepLimits = NO_LIMITS
+    engine: str = DEFAULT_ENGINE
 
     @property
     def is_of_settings(self) -> bool:
@@ -129,15 +130,15 @@ def remembered(
     for each in rolled_back:
         before = latest.get(subject_of(each))
         times = 1 if before is None else min(MOST_TIMES, before.times + 1)
-        what = each.gpu_type, each.split, each.delay, each.limits
+        what = each.gpu_type, each.split, each.delay, each.limits, each.engine
         until = now + pause_seconds(times)
         latest[subject_of(each)] = FailedMove(*what, at=now, until=until, times=times, spec=spec)
     return tuple(sorted(latest.values(), key=lambda each: (each.at, *subject_of(each))))[-MOST_REMEMBERED:]
 
 
-def subject_of(failed: RollBack) -> tuple[str, Split, bool]:
-    """Return what failed: a place, or other settings at a place, whatever they were."""
-    return *failed.place, failed.is_of_settings
+def subject_of(failed: RollBack) -> tuple[str, Split, str, bool]:
+    """Return what failed: an engine at a place, or other settings of it there, whatever they were."""
+    return *failed.place, failed.engine, failed.is_of_settings
 
 
 def still_refused(request: Request, failed: Iterable[Failed]) -> tuple[Failed, ...]:
@@ -151,14 +152,15 @@ def settings_words(limits: StepLimits) -> str:
     return ", ".join(f"{flag} {number}" for flag, number in flags.items() if number)
 
 
-def settings_refused(failed: Iterable[FailedMove], place: tuple[str, Split]) -> bool:
-    """Whether engines at a place get no other settings, because the last ones did not come up there."""
-    return any(each.is_of_settings and each.place == place for each in failed)
+def settings_refused(failed: Iterable[FailedMove], place: tuple[str, Split], engine: str) -> bool:
+    """Whether an engine at a place gets no other settings, because the last ones did not come up there."""
+    return any(each.is_of_settings and (each.place, each.engine) == (place, engine) for each in failed)
 
 
-def without_failed(judged: Options, failed: Sequence[RollBack]) -> Options:
-    """Return the options without those that a failure closes. The same object if that changes nothing."""
-    verdicts = tuple(_refused(each, failed) for each in judged.verdicts)
+def without_failed(judged: Options, failed: Sequence[RollBack], engine: str) -> Options:
+    """Return the options of an engine without those that a failure of it closes. The same object if none is closed."""
+    own = tuple(each for each in failed if each.engine == engine)
+    verdicts = tuple(_refused(each, own) for each in judged.verdicts)
     is_same = all(now is before for now, before in zip(verdicts, judged.verdicts, strict=True))
     return judged if is_same else Options(verdicts)
 

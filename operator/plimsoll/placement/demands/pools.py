@@ -1,4 +1,7 @@
-"""Pools as decided earlier and as planned now. A pool is all replicas of a deployment with one GPU type and split."""
+"""Pools as decided earlier and as planned now.
+
+A pool is all replicas of a deployment with one engine, GPU type and split.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from plimsoll.domain.decisions.outcomes import Option, Rejection, Remedy, Split,
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, NO_LIMITS, StepLimits
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
+from plimsoll.engines.registry import ENGINES
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.clocks import EarlierSettings
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove, RollBack
@@ -354,9 +358,31 @@ def count(pools: Iterable[_AnyPool]) -> int:
 def pool_name(gpu_type: str, split: Split) -> str:
     """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name.
 
-    Whole experts do not change it: they are used only if the same degree is impossible without them, and always
-    with data parallelism.
+    The name of an engine follows it while a pool of another engine has that name (:func:`name_of_new`). Whole experts
+    do not change it: they are used only if the same degree is impossible without them, and always with data
+    parallelism.
     """
     suffix = "" if split.pipeline_parallel == 1 else f"-pp{split.pipeline_parallel}"
     suffix += "" if split.data_parallel == 1 else f"-dp{split.data_parallel}"
     return f"{gpu_type.replace('.', '-')}-tp{split.tensor_parallel}{suffix}"
+
+
+def is_at(name: str, gpu_type: str, split: Split) -> bool:
+    """Whether a pool of this name is at a place, on whatever engine."""
+    return name in {pool_name(gpu_type, split), *(_beside_another(gpu_type, split, engine) for engine in ENGINES)}
+
+
+def name_of_new(place: Place, engine: str, pools: Iterable[Pool | PlannedPool]) -> str:
+    """Return the name of a pool that is opened next to the given ones: two engines at one place are two pools."""
+    name = pool_name(*place)
+    is_taken = any(pool.name == name and pool.engine != engine for pool in pools)
+    return _beside_another(*place, engine) if is_taken else name
+
+
+def _beside_another(gpu_type: str, split: Split, engine: str) -> str:
+    return f"{pool_name(gpu_type, split)}-{engine}"
+
+
+def places_on(pools: Iterable[Pool | PlannedPool], engine: str) -> set[Place]:
+    """Return the places of the pools that run an engine."""
+    return {pool.place for pool in pools if pool.engine == engine}

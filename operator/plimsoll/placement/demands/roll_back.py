@@ -105,4 +105,4 @@ def _wanted_again(old: Iterable[Pool], missing: int, tenant: Tenant) -> Sequence
 
 
 def _failure(pool: Pool) -> RollBack:
-    return RollBack(pool.gpu_type, pool.split, pool.delay or NOT_READY)
+    return RollBack(pool.gpu_type, pool.split, pool.delay or NOT_READY, engine=pool.engine)

@@ -20,7 +20,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import format_gib, to_milliseconds, to_percent, to_rfc3339
 from plimsoll.performance.slo import INTERACTIVE, upper_quarter
 from plimsoll.placement.demands.failed_moves import FailedMove
-from plimsoll.placement.demands.pools import SeenAnswers, pool_name
+from plimsoll.placement.demands.pools import SeenAnswers, is_at
 from plimsoll.placement.explain import bounds_sentence, place_words
 from plimsoll.placement.options.speed import missed
 
@@ -127,7 +127,7 @@ def slow_warnings(choice: Option, seen: SeenAnswers | None) -> tuple[str, ...]:
         seen: what was seen of its answers; None: nothing.
     """
     found = choice.performance
-    if found is None or seen is None or seen.pool != pool_name(choice.gpu.name, choice.split):
+    if found is None or seen is None or not is_at(seen.pool, choice.gpu.name, choice.split):
         return ()
     edge = found.measured * found.tpot_band[1] / found.tpot_seconds
     if seen.slowness <= edge:

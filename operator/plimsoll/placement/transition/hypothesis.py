@@ -74,19 +74,23 @@ class Market:
 
 
 def directed(demand: Demand, fleet: Fleet, memo: Memo) -> Demand:
-    """Return the demand of a deployment that is ordered to one place: every pool elsewhere is to be replaced there.
+    """Return the demand of a deployment that is ordered to one place: every other pool is to be replaced there.
+
+    A pool of another engine at that place is another pool.
 
     A deployment without that order has the same demand. A pool that is replaced serves until all others do.
     """
     place, tenant = demand.tenant.goes_to, demand.tenant
+    engine = tenant.request.engine.name
     if place is None or demand.settled is not None or demand.sizes:
         return demand
     verdicts = options(tenant.request, fleet, memo).verdicts
+    stays = {pool.name for pool in tenant.pools if (pool.place, pool.engine) == (place, engine)}
     return replace(
         demand,
         options=Options(tuple(each for each in verdicts if not isinstance(each, Option) or each.target.place == place)),
-        kept=tuple(pool for pool in demand.kept if pool.place == place),
-        outdated=tuple(pool for pool in active(tenant.pools) if pool.place != place),
+        kept=tuple(pool for pool in demand.kept if pool.name in stays),
+        outdated=tuple(pool for pool in active(tenant.pools) if pool.name not in stays),
         moves=(),
         outgrown=None,
     )
@@ -194,7 +198,7 @@ class Plan:
         closed = (
             *here,
             *(each.place for each in tenant.left if not each.node),
-            *(each.place for each in tenant.failed),
+            *(each.place for each in tenant.failed if each.engine == tenant.request.engine.name),
         )
         possible = (each for each in market.options(tenant.request, closed) if market.has_room(tenant.request, each))
         best = min(possible, key=rank, default=None)

@@ -25,7 +25,8 @@ from plimsoll.placement.demands.pools import (
     as_it_is,
     as_it_runs,
     count,
-    pool_name,
+    is_at,
+    name_of_new,
 )
 from plimsoll.placement.demands.rehoming import Departure
 from plimsoll.placement.ledger import Ledger, short_in, use_of
@@ -119,11 +120,13 @@ class _Transition:
         return [pool for pool in pools if pool.replicas > 0 or pool.name not in left]
 
     def _joined(self, pools: list[PlannedPool], placed: Placed) -> list[PlannedPool]:
-        """Add the placed replicas to the pool with their GPU type and split, or open a new pool."""
+        """Add the placed replicas to the pool with their engine, GPU type and split, or open a new pool."""
         choice = with_more_requests(self.request, placed.choice, self.adviser.memo)
-        name = pool_name(choice.gpu.name, choice.split)
-        if any(pool.name == name for pool in pools):
+        place, engine = choice.target.place, self.request.engine.name
+        name = next((pool.name for pool in pools if pool.engine == engine and is_at(pool.name, *place)), None)
+        if name is not None:
             return [_resized(pool, placed.replicas) if pool.name == name else pool for pool in pools]
+        name = name_of_new(place, engine, (*self.tenant.pools, *pools))
         earlier = next((pool for pool in self.tenant.pools if pool.name == name), None)
         opened = PlannedPool(
             name=name,
@@ -134,7 +137,7 @@ class _Transition:
             choice=choice,
             spec=self.tenant.spec,
             drain_seconds=drain_of(earlier, choice, self.tenant),
-            engine=self.request.engine.name,
+            engine=engine,
         )
         return [*pools, opened]
 
@@ -173,8 +176,8 @@ class _Transition:
 
         If pods have nodes already, the API server accepts them without limits of their own.
         """
-        here = [each for each in self.tenant.failed if each.place == chosen.target.place]
-        failed = [each for each in here if not each.is_of_settings]
+        here = chosen.target.place, self.request.engine.name
+        failed = [each for each in self.tenant.failed if (each.place, each.engine) == here and not each.is_of_settings]
         left = self.award.left.quota.get(self.request.key.namespace, {})
         limits = () if any(pool.bound for pool in self.tenant.pools) else limit_warnings(self.request, left)
         refused = self._refusal(chosen.target, chosen.host)

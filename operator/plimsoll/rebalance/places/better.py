@@ -12,9 +12,7 @@ from plimsoll.domain.decisions.outcomes import Option, Split
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.costs import move_charge
-from plimsoll.placement.demands.failed_moves import FailedMove
-from plimsoll.placement.demands.pools import AnyPool, Decision, Place, Pool, Tenant, serving
-from plimsoll.placement.demands.rehoming import Rehoming
+from plimsoll.placement.demands.pools import AnyPool, Decision, Tenant, places_on, serving
 from plimsoll.placement.options.feasibility import avoidable_price
 from plimsoll.placement.options.verdicts import NO_PRICE, rank
 from plimsoll.placement.transition.hypothesis import Market
@@ -132,7 +130,8 @@ def _saves(here: Site, there: Site, rate: float, least: int) -> bool:
 
 def _has_room(found: Cheaper, tenant: Tenant, market: Market) -> bool:
     """Whether the replicas that are not there yet have room. If too many are, none is ended for this."""
-    already = sum(pool.replicas for pool in serving(tenant.pools) if pool.target.place == found.site.place)
+    there = found.site.place, found.site.engine
+    already = sum(pool.replicas for pool in serving(tenant.pools) if (pool.place, pool.engine) == there)
     return found.replicas > already and found.site.has_room(found.replicas - already, market)
 
 
@@ -145,21 +144,20 @@ def _order(tenant: Tenant, found: Cheaper) -> tuple[object, ...]:
 def only_engine(tenant: Tenant, market: Market) -> tuple[Request, Option] | None:
     """Return the best place with room for all replicas on another engine that the spec allows, with its request.
 
-    The engine that the user likes best comes first, and then what fits without a doubt. No place of the present pools
-    is among them. None: there is none, or more than one replica cannot mount its volumes.
+    The engine that the user likes best comes first, and then what fits without a doubt. No place that was left is among
+    them, and none where that engine is or did not come up. None: there is none, or more than one replica cannot mount
+    its volumes.
     """
-    closed = (*_places_of(tenant.pools), *_places_of(tenant.left), *_places_of(tenant.failed))
     if tenant.request.total is not None or tenant.request.mounts_alone:
         return None
-    found = [(each, option) for each in tenant.request.on_alternatives for option in _with_room(each, market, closed)]
+    found = [(each, option) for each in tenant.request.on_alternatives for option in _with_room(each, tenant, market)]
     return min(found, key=_by_preference, default=None)
 
 
-def _places_of(known: Iterable[Pool | Rehoming | FailedMove]) -> tuple[Place, ...]:
-    return tuple(each.place for each in known)
-
-
-def _with_room(request: Request, market: Market, closed: tuple[Place, ...]) -> list[Option]:
+def _with_room(request: Request, tenant: Tenant, market: Market) -> list[Option]:
+    engine, left = request.engine.name, (each.place for each in tenant.left)
+    failed = (each.place for each in tenant.failed if each.engine == engine)
+    closed = (*places_on(tenant.pools, engine), *left, *failed)
     try:
         return [option for option in market.options(request, closed) if market.has_room(request, option)]
     except PlimsollError:  # e.g. a model that has no law on this engine

@@ -10,7 +10,7 @@ from decimal import Decimal
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
-from plimsoll.placement.demands.pools import Place, Tenant, pool_name, serving
+from plimsoll.placement.demands.pools import Place, Tenant, places_on, pool_name, serving
 from plimsoll.placement.options.feasibility import avoidable_price
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import ReplicaCapacity, ReplicaModel, capacity_of, model_of
@@ -92,13 +92,13 @@ def sites_elsewhere(
 ) -> Iterator[OtherSite]:
     """Yield the places that the spec allows, without those where replicas are; ``also`` are offered nevertheless.
 
-    The places of other engines that the spec allows come last. A pool has one engine, so they are not at the places
-    where replicas are. What was learned here counts for them too, if it is bad: nothing is known of them.
+    The places of other engines that the spec allows come last, also those where replicas of the present one are: the
+    engine is a part of a place. What was learned here counts for them too, if it is bad: nothing is known of them.
     """
-    own = {pool.place for pool in serving(tenant.pools)}
-    yield from _sites_on(tenant.request, tenant, market, memory, here, own - set(also))
+    pools, own = serving(tenant.pools), tenant.request.engine.name
+    yield from _sites_on(tenant.request, tenant, market, memory, here, places_on(pools, own) - set(also))
     for request in tenant.request.on_alternatives:
-        yield from _sites_on(request, tenant, market, memory, here, own)
+        yield from _sites_on(request, tenant, market, memory, here, places_on(pools, request.engine.name))
 
 
 def _sites_on(
@@ -107,9 +107,10 @@ def _sites_on(
     is_own_engine = request is tenant.request
     try:
         for option in market.options(request, tuple(each.place for each in tenant.left)):
-            if is_own_engine and option.target.place == here.place and here.place not in own:
+            is_here = is_own_engine and option.target.place == here.place
+            if is_here and here.place not in own:
                 yield _other(here, request, option, here.model, here.lengths, here.slowness)
-            model = None if option.target.place in {*own, here.place} else model_at(request, option)
+            model = None if is_here or option.target.place in own else model_at(request, option)
             if model is not None:
                 learned = memory.slowness_at(pool_name(*option.target.place))
                 slowness = learned if is_own_engine else max(1.0, here.slowness)

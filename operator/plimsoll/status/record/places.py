@@ -29,7 +29,7 @@ from plimsoll.domain.units import to_rfc3339
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.placement.demands.clocks import LONGEST_SECONDS, MOST_EXTENSIONS, EarlierSettings, MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import MOST_TIMES, Delay, FailedMove, pause_seconds
-from plimsoll.placement.demands.pools import Pool, PoolState, pool_name
+from plimsoll.placement.demands.pools import Pool, PoolState, is_at, pool_name
 from plimsoll.placement.demands.rehoming import MOST_AVOIDED, Rehoming
 from plimsoll.render.names import CAPACITY_WORDS
 from plimsoll.status.record.forms import (
@@ -203,8 +203,9 @@ _DRAIN = number("drain_seconds", 1, MOST_DRAIN_SECONDS)
 def _pool_doubt(pool: Pool) -> str:
     if pool.generation < 0:
         return f"generation {pool.generation} is negative"
-    name = pool_name(pool.gpu_type, pool.split)
-    return "" if pool.name == name else f"its name is not {name}, which GPU type and split give"
+    if is_at(pool.name, pool.gpu_type, pool.split):
+        return ""
+    return f"its name is not {pool_name(pool.gpu_type, pool.split)}, which GPU type and split give"
 
 
 _OF_PODS = (
@@ -277,6 +278,7 @@ FAILED_MOVE = Form(
     times=number("times", 1, MOST_TIMES),
     delay=Form(Delay),
     limits=LIMITS,
+    engine=unless("engine", DEFAULT_ENGINE),
     doubt=_failed_doubt,
 )
 

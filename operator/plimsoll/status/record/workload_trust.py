@@ -10,7 +10,7 @@ from plimsoll.domain.decisions.outcomes import Split, Target
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.kubernetes_names import KIND
 from plimsoll.engines.registry import ENGINES
-from plimsoll.placement.demands.pools import pool_name
+from plimsoll.placement.demands.pools import is_at, pool_name
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
     FIELD_MANAGER,
@@ -89,10 +89,11 @@ def record_doubt(body: Body, name: str) -> str:
         doubt = f"engine {record['engine']!r} is not known"
     if doubt:
         return f"{doubt} (in its pool record)"
-    pool = pool_name(record["gpuType"], Split(record["tensorParallel"], stages, engines))
+    place = record["gpuType"], Split(record["tensorParallel"], stages, engines)
     labels = head.get("labels") or {}
-    if labels.get(POOL_LABEL) != pool or labels.get(DEPLOYMENT_LABEL) != name:
-        return f"its labels do not name the pool {pool} of {name}, which its pool record tells of"
+    pool = str(labels.get(POOL_LABEL))
+    if not is_at(pool, *place) or labels.get(DEPLOYMENT_LABEL) != name:
+        return f"its labels do not name the pool {pool_name(*place)} of {name}, which its pool record tells of"
     wanted = workload_name(name, pool)
     return "" if head.get("name") == wanted else f"its name is not {wanted}"
 

@@ -30,6 +30,11 @@ def kept_offer(request: Request) -> EngineOffer:
     return EngineOffer(request.engine.name, str(request.engine.version), EngineReason.ENGINE_KEPT)
 
 
+def approved_offer(request: Request, before: str) -> EngineOffer:
+    """Return the offer on an engine that takes over from the one ``before``, as people have approved."""
+    return EngineOffer(request.engine.name, str(request.engine.version), EngineReason.APPROVED, (("other", before),))
+
+
 def _other_fields(offer: EngineOffer) -> Fields:
     return {
         "name": offer.engine,
@@ -97,6 +102,7 @@ _SENTENCES: dict[EngineReason, Callable[[Figures], str]] = {
     EngineReason.LOWER_COST: lambda f: f"costs less than {_other(f)}{_costs(f)}.",
     EngineReason.FIRST_IN_ORDER: lambda f: f"is as good as {_other(f)}, and comes first.",
     EngineReason.ENGINE_KEPT: lambda _: "runs already. What runs is not moved to another engine by itself.",
+    EngineReason.APPROVED: lambda f: f"takes over from {_other(f)}: the move to it was approved.",
     EngineReason.NO_PLACE: lambda _: "came nearest; no engine has a place now.",
     EngineReason.FIELD_REFUSED: lambda f: f"does not take {f['field']}: {f['value']}. {f['fix']}",
     EngineReason.NOTHING_FITS: lambda f: f"fits nowhere: {f['nearest']}." if f["nearest"] else "fits nowhere.",

@@ -29,7 +29,7 @@ from plimsoll.domain.decisions.outcomes import Fit
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import counted
-from plimsoll.placement.demands.pools import pool_name
+from plimsoll.placement.demands.pools import is_at
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.render.names import DEPLOYMENT_LABEL
 from plimsoll.status.record.places import split_of
@@ -238,8 +238,8 @@ def _measured(status: InferenceDeploymentStatus) -> str:
     placement, learned = status.placement, None if status.rebalancing is None else status.rebalancing.learned
     if placement is None or learned is None or learned.token_time_percent == 100:  # noqa: PLR2004 - as estimated
         return ""
-    here = pool_name(placement.gpu_type, split_of(placement))
-    return f"; engines take {learned.token_time_percent} % of the estimated time" if learned.pool == here else ""
+    is_here = is_at(learned.pool, placement.gpu_type, split_of(placement))
+    return f"; engines take {learned.token_time_percent} % of the estimated time" if is_here else ""
 
 
 def _seen(status: InferenceDeploymentStatus, row: DeploymentRow) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from plimsoll.domain.cluster.gpus import GpuType, Vendor
 from plimsoll.domain.decisions.outcomes import EngineSettings
@@ -22,24 +23,16 @@ from plimsoll.engines.sglang.failures import find_failure
 from plimsoll.engines.sglang.memory.free import taken_bytes
 from plimsoll.engines.sglang.starts.start_options import options_of, split_of, window_thousandths
 from plimsoll.engines.start_fields import fields_of, integer_in, text_in
-from plimsoll.engines.start_lines import DEVICE_NAME, LastStart, first_match
+from plimsoll.engines.start_lines import DEVICE_NAME, LastStart, first_match, line_that_begins, until
 from plimsoll.engines.starts import StartFigures, StartLog
 
 _GB = r"(\d{1,6}(?:\.\d{1,6})?) ?GB"
 _COUNT = r"(-?\d{1,15})\b"
 
-_FRONT = (
-    r"^(?:\[pod/[^\]\s]{1,600}\] )?(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) )?(?:std(?:out|err) [FP] )?"
-    r"(?:[\w.-]{1,200} +\| )?\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?[ \w]{0,80}\] "
-)
-"""The time and the ranks in front of a line's own words. ``kubectl logs --prefix --timestamps``, a node's own files and
-Compose put theirs before. A request that is logged holds texts of strangers, and none of them begins a line."""
+_FRONT = r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?[ \w]{0,80}\] "
+"""The time and the ranks in front of a line's own words."""
 
-
-def _line(words: str, flags: int = 0) -> re.Pattern[str]:
-    """Return the pattern of a line that begins with words, after its time."""
-    return re.compile(_FRONT + words, flags)
-
+_line = partial(line_that_begins, _FRONT)
 
 _SERVER_STARTS = _line(r"server_args=(ServerArgs\(|\{)")
 """The arguments, once for each start: an object up to 0.5.18, and since 0.5.19 a dictionary of what they came to."""
@@ -55,7 +48,7 @@ _STATES = _line(rf"Mamba Cache is allocated\. max_mamba_cache_size: {_COUNT}")
 _POOL = _line(rf"KV Cache is allocated\.(?: dtype: [\w.]{{1,40}},)? #tokens: {_COUNT}")
 _POOL_TYPE = _line(r"KV Cache is allocated\. dtype: (?:torch\.)?(\w{1,40}),")
 _FULL_POOL = _line(rf"Use sliding window memory pool\. full_layer_tokens={_COUNT}")
-_GRAPHS = _line(rf"Capture [\w -]{{0,60}}graph end\..{{0,200}}?mem usage={_GB}", re.IGNORECASE)
+_GRAPHS = _line(rf"Capture [\w -]{{0,60}}graph end\..{{0,200}}?mem usage={_GB}", flags=re.IGNORECASE)
 _TOKENS = _line(rf"max_total_num_tokens={_COUNT}, chunked_prefill_size=")
 _REQUESTS = _line(r"max_total_num_tokens=.{0,200}?\bmax_running_requests=(\d{1,9}), context_len=")
 _CONTEXT = _line(r"max_total_num_tokens=.{0,200}?\bcontext_len=(\d{1,9}), available_")
@@ -108,7 +101,8 @@ def read_lines(kept: Sequence[str]) -> StartLog | None:
     if begin is None:
         return None
     arguments = fields_of(begin.string[begin.start(1) :])
-    kept, served = _until_it_serves(kept)
+    kept = until(kept, _SERVES)  # what follows is about requests
+    served = any(_SERVES.search(line) for line in kept)
     figures = _figures(kept)
     return StartLog(
         engine="sglang",
@@ -132,12 +126,6 @@ def read_lines(kept: Sequence[str]) -> StartLog | None:
         before=None if begin[1] == "{" else PRINTS_A_DICTIONARY_SINCE,
         since=PRINTS_A_DICTIONARY_SINCE if begin[1] == "{" else None,
     )
-
-
-def _until_it_serves(kept: Sequence[str]) -> tuple[Sequence[str], bool]:
-    """Return the lines of the start alone, and whether it served: what follows is about requests."""
-    end = next((place for place, line in enumerate(kept) if _SERVES.search(line)), None)
-    return (kept, False) if end is None else (kept[: end + 1], True)
 
 
 def _figures(lines: Sequence[str]) -> StartFigures:

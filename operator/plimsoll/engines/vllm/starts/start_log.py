@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.units import GIB
 from plimsoll.engines.start_fields import fields_of, text_in
-from plimsoll.engines.start_lines import DEVICE_NAME, LastStart, first_match
+from plimsoll.engines.start_lines import DEVICE_NAME, LastStart, first_match, line_that_begins, until
 from plimsoll.engines.starts import StartFigures, StartLog, StartOptions
 from plimsoll.engines.vllm.starts.failures import find_failure
 from plimsoll.engines.vllm.starts.start_options import options_of, split_of
@@ -25,29 +26,55 @@ from plimsoll.engines.vllm.starts.start_options import options_of, split_of
 _GIB = r"(-?\d{1,6}(?:\.\d{1,6})?) ?GiB"
 _COUNT = r"([\d,]{1,20})"
 
+_PROCESS = r"(?:\([^()]{1,120}\) ){0,2}"
+"""The process of a line, and of Ray's actor in it: ``(EngineCore_DP0 pid=99) ``."""
+
+_FRONT = (
+    _PROCESS
+    + r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?)?(?:\[[\w./-]{1,200}:\d{1,6}\] )?"
+)
+"""The logger's words in front of each line of a message (``logger.py``, ``logging_utils/formatter.py``)."""
+
+_line = partial(line_that_begins, _FRONT)
+
+_RAISED = r"(?:[\w.()]{1,100}: )?"
+"""The name of an exception in front of its text."""
+
+_FREE = r"Free memory on device "
+_MEMORY = rf"{_FREE}.{{0,200}}? Actual usage is "
+_V0_MEMORY = r"model weights take "
+
 _TOTAL = (
-    re.compile(rf"Free memory on device (?:\S{{1,20}} )?\(\d{{1,6}}(?:\.\d{{1,6}})?/{_GIB}\)"),
-    re.compile(rf"total capacity of {_GIB}"),
-    re.compile(rf"total_gpu_memory \({_GIB}\)"),
+    _line(rf"{_RAISED}{_FREE}(?:\S{{1,20}} )?\(\d{{1,6}}(?:\.\d{{1,6}})?/{_GIB}\)"),
+    _line(rf"{_RAISED}(?:CUDA|HIP) out of memory\..{{0,200}}? total capacity of {_GIB}"),
+    _line(rf"the current vLLM instance can use total_gpu_memory \({_GIB}\)"),
 )
-_WEIGHTS = (re.compile(rf"Model loading took {_GIB}"), re.compile(rf"model weights take {_GIB}"))
-_CONSUMED = (re.compile(rf"Actual usage is {_GIB} for consumed memory"),)
+_WEIGHTS = (_line(rf"Model loading took {_GIB}"), _line(rf"{_V0_MEMORY}{_GIB}"))
+_CONSUMED = (_line(rf"{_MEMORY}{_GIB} for consumed memory"),)
 _ACTIVATIONS = (
-    re.compile(rf"{_GIB} for peak activation"),
-    re.compile(rf"PyTorch activation peak memory takes {_GIB}"),
+    _line(rf"{_MEMORY}.{{0,200}}?\b{_GIB} for peak activation"),
+    _line(rf"{_V0_MEMORY}.{{0,200}}?PyTorch activation peak memory takes {_GIB}"),
 )
-_OUTSIDE = (re.compile(rf"{_GIB} for non-torch memory"), re.compile(rf"non_torch_memory takes {_GIB}"))
-_CHARGED = (re.compile(rf"Estimated CUDA graph memory: {_GIB} total"),)
-_NOT_CHARGED = re.compile(r"CUDA graph memory profiling is disabled")
-_GRAPHS = (re.compile(rf"Graph capturing finished in \d{{1,6}} secs, took {_GIB}"),)
+_OUTSIDE = (
+    _line(rf"{_MEMORY}.{{0,200}}?\b{_GIB} for non-torch memory"),
+    _line(rf"{_V0_MEMORY}.{{0,200}}?non_torch_memory takes {_GIB}"),
+)
+_CHARGED = (_line(rf"Estimated CUDA graph memory: {_GIB} total"),)
+_NOT_CHARGED = _line(r"CUDA graph memory profiling is disabled")
+_GRAPHS = (_line(rf"Graph capturing finished in \d{{1,6}} secs, took {_GIB}"),)
 _KV = (
-    re.compile(rf"Available KV cache memory: {_GIB}"),
-    re.compile(rf"memory reserved for KV Cache is {_GIB}"),
+    _line(rf"Available KV cache memory: {_GIB}"),
+    _line(rf"{_V0_MEMORY}.{{0,300}}?memory reserved for KV Cache is {_GIB}"),
 )
-_KV_TOKENS = re.compile(rf"KV cache size: {_COUNT} tokens")
-_CONCURRENCY = re.compile(r"Maximum concurrency for [\d,]{1,20} tokens per request: (\d{1,9}(?:\.\d{1,6})?)x")
-_NEEDED = (re.compile(rf"\({_GIB} KV cache is needed"),)
-_LONGEST = re.compile(r"estimated maximum model length is (\d{1,12})")
+_KV_SIZE = r"\w{1,20} KV cache size: "
+_KV_TOKENS = _line(rf"{_KV_SIZE}{_COUNT} tokens")
+_CONCURRENCY = _line(
+    rf"(?:{_KV_SIZE}[\d,]{{1,20}} tokens, )?Maximum concurrency for [\d,]{{1,20}} tokens per request: "
+    r"(\d{1,9}(?:\.\d{1,6})?)x"
+)
+_TOO_SMALL = rf"{_RAISED}To serve at least one request with "
+_NEEDED = (_line(rf"{_TOO_SMALL}.{{0,200}}?\({_GIB} KV cache is needed"),)
+_LONGEST = _line(rf"{_TOO_SMALL}.{{0,500}}?estimated maximum model length is (\d{{1,12}})")
 
 _CHARGES_GRAPHS_SINCE = EngineVersion(0, 21)
 """From this release the engine takes its estimate of the graphs out of the budget, unless that is switched off."""
@@ -97,17 +124,22 @@ def _least_count(lines: Iterable[str], pattern: re.Pattern[str]) -> int | None:
     return min((int(text) for text in found if text), default=None)
 
 
-SERVER_STARTS = re.compile(r"(?:vLLM (?:API )?server|█ ) version (\S{1,80})")
+_SERVER_STARTS = _line(r"(?:vLLM (?:API )?server| {0,8}▄▄ ▄█ [█▄▀ ]{1,40}) version (\S{1,80})")
 """The first line of a server (``entrypoints/openai/api_server.py``). Since 0.16 it is a logo of blocks with the release
 next to it, unless VLLM_DISABLE_LOG_LOGO is set (``entrypoints/utils.py``)."""
 
-ENGINE_STARTS = re.compile(r"Initializing a (V[01]) LLM engine \(v([^)\s]{1,80})\) with config: ")
+_ENGINE_STARTS = _line(r"Initializing a (V[01]) LLM engine \(v([^)\s]{1,80})\) with config: ")
 """The configuration of an engine: ``v1/engine/core.py``."""
 
-ARGUMENTS = re.compile(r"(?:non-default args|\bargs): ")
+_ARGUMENTS = _line(r"(non-default )?args: ")
 """The user's arguments: all of them up to 0.8, and since 0.9 those that differ from the defaults."""
 
-SERVES = re.compile(r"Application startup complete|init engine \(profile, create kv cache, warmup model\) took")
+_OPEN = _line(r"(?:INFO: {1,10})?Application startup complete")
+"""The HTTP server takes requests from here on."""
+
+_SERVES = _line(
+    r"(?:INFO: {1,10})?Application startup complete|init engine \(profile, create kv cache, warmup model\) took"
+)
 """The engine is ready: ``v1/engine/core.py``, and the line of its HTTP server."""
 
 _MARKS = (
@@ -140,16 +172,16 @@ _MARKS = (
 
 def last_start() -> LastStart:
     """Return a keeper of lines. A server's first line begins a start."""
-    return LastStart(_MARKS, SERVER_STARTS)
+    return LastStart(_MARKS, _SERVER_STARTS)
 
 
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?")
-_STEP = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,9})\b")
+_STEP = _line(r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,9})\b")
 _UTILIZATION = (
-    re.compile(r"Desired GPU memory utilization is \((\d(?:\.\d{1,20})?),"),
-    re.compile(r"current --gpu-memory-utilization=(\d(?:\.\d{1,20})?) "),
-    re.compile(r"less than desired GPU memory utilization \((\d(?:\.\d{1,20})?),"),
-    re.compile(r"x gpu_memory_utilization \((\d(?:\.\d{1,20})?)\)"),
+    _line(rf"{_FREE}.{{0,200}}?Desired GPU memory utilization is \((\d(?:\.\d{{1,20}})?),"),
+    _line(r"CUDA graph memory profiling is .{0,200}?current --gpu-memory-utilization=(\d(?:\.\d{1,20})?) "),
+    _line(rf"{_RAISED}{_FREE}.{{0,200}}?less than desired GPU memory utilization \((\d(?:\.\d{{1,20}})?),"),
+    _line(r"the current vLLM instance can use .{0,100}?x gpu_memory_utilization \((\d(?:\.\d{1,20})?)\)"),
 )
 
 _OTHER_ENGINE = (
@@ -165,15 +197,16 @@ def read_start_log(lines: Iterable[str]) -> StartLog | None:
 
 def read_lines(kept: Sequence[str]) -> StartLog | None:
     """Return the start that kept lines are of; None where they are none of vLLM's, or begin after its first lines."""
-    starts = [found for line in kept if (found := ENGINE_STARTS.search(line)) is not None]
-    server = next((found for line in kept if (found := SERVER_STARTS.search(line)) is not None), None)
+    kept = until(kept, _OPEN)  # what follows is about requests
+    starts = [found for line in kept if (found := _ENGINE_STARTS.search(line)) is not None]
+    server = next((found for line in kept if (found := _SERVER_STARTS.search(line)) is not None), None)
     build = starts[0][2] if starts else "" if server is None else server[1].strip(",")
     version = _version(build)
     if version is None:
         return None
     config = fields_of(starts[0].string[starts[0].end() :]) if starts else {}
     arguments, are_all = _arguments(kept)
-    served = any(SERVES.search(line) for line in kept)
+    served = any(_SERVES.search(line) for line in kept)
     return StartLog(
         engine="vllm",
         build=build,
@@ -198,9 +231,9 @@ def _version(build: str) -> EngineVersion | None:
 def _arguments(lines: Sequence[str]) -> tuple[Mapping[str, str], bool]:
     """Return the user's arguments, and whether they hold the defaults, too."""
     for line in lines:
-        found = ARGUMENTS.search(line)
+        found = _ARGUMENTS.search(line)
         if found is not None:
-            return fields_of(line[found.end() :]), not found[0].startswith("non-default")
+            return fields_of(line[found.end() :]), found[1] is None
     return {}, False
 
 
