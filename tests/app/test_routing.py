@@ -405,6 +405,54 @@ async def test_a_controller_that_does_not_answer_within_two_minutes_is_a_trouble
     world.check_neighbour()
 
 
+@pytest.mark.parametrize(
+    ("mode", "part"), [(mode, part) for mode in sorted(PARTS) for part in sorted(PARTS[mode])], ids=" ".join
+)
+async def test_whichever_object_of_a_router_is_refused_the_engine_serves_and_the_status_says_so(
+    world: World, clock: Clock, monkeypatch: pytest.MonkeyPatch, mode: str, part: str
+) -> None:
+    refused, applied = [part], world.api.apply
+
+    def refuse(manifest: Body, user: str) -> Any:
+        if f"{manifest['kind']} {manifest['metadata']['name']}" in refused:
+            raise ClusterRefused("apply it", 403, "exceeded quota: few")
+        return applied(manifest, user)
+
+    monkeypatch.setattr(world.api, "apply", refuse)
+    world.open_gateway()
+    world.ask(mode)
+    await world.go_on(5)
+    body = world.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(TENANT, "chat")) or {}
+    assert (condition(body, "Ready")["reason"], condition(body, "Placed")["reason"]) == ("Serving", "PodsScheduled")
+    assert world.troubled()["reason"] == "RouterRefused"
+    assert "refused to apply it: exceeded quota: few. No engine needs it." in world.troubled()["message"]
+    refused.clear()
+    clock.now += 61
+    await world.go_on(4)
+    assert world.router_parts() == PARTS[mode]
+    assert world.troubled().get("reason") != "RouterRefused"
+    world.check_neighbour()
+
+
+async def test_an_engine_that_is_refused_next_to_a_router_is_no_fault_of_the_router(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied = world.api.apply
+
+    def refuse(manifest: Body, user: str) -> Any:
+        if "plimsoll.dev/pool" in manifest["metadata"]["labels"] and manifest["metadata"]["namespace"] == TENANT:
+            raise ClusterRefused("apply it", 403, "exceeded quota: few")
+        return applied(manifest, user)
+
+    monkeypatch.setattr(world.api, "apply", refuse)
+    world.ask()
+    await world.go_on(4)
+    body = world.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(TENANT, "chat")) or {}
+    assert {condition(body, kind)["reason"] for kind in ("Ready", "Placed", "Stalled")} == {"PodsNotCreated"}
+    assert not any(each["type"] == "Troubled" for each in body["status"]["conditions"])
+    world.check_neighbour()
+
+
 async def test_a_route_that_an_admission_webhook_refuses_is_not_the_controllers_to_answer_for(
     world: World, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,8 +470,10 @@ async def test_a_route_that_an_admission_webhook_refuses_is_not_the_controllers_
     clock.now += 121
     await world.go_on(2)
     body = world.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(TENANT, "chat")) or {}
-    assert 'refused to apply httproutes chat: admission webhook "w" denied' in condition(body, "Ready")["message"]
-    assert world.status()["routing"]["message"] == "There is no HTTPRoute to Gateway infra/shared yet."
+    assert (condition(body, "Ready")["status"], condition(body, "Placed")["reason"]) == ("True", "PodsScheduled")
+    assert world.troubled()["reason"] == "RouterRefused"
+    assert 'refused to apply httproutes chat: admission webhook "w" denied' in world.troubled()["message"]
+    assert world.status()["routing"]["message"] == world.troubled()["message"].partition(" What helps: ")[0]
     assert world.status()["readyReplicas"] == 1, "the engine runs, and the plain Service leads to it"
     assert world.status()["url"] == "http://chat.routed.svc:8000/v1"
     world.check_neighbour()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -207,12 +208,14 @@ def test_what_is_not_set_is_left_to_the_operator() -> None:
     assert given.isdisjoint(f"PLIMSOLL_{name}" for name in left)
 
 
-def test_the_images_of_routers_may_be_pinned_by_digest_one_by_one() -> None:
-    pinned = f"registry.example/epp:v1.5.0@sha256:{'0' * 64}"
-    images = Settings.from_environment(environment_of("--set", f"router.pickerImage={pinned}")).router_images
-    assert (images.picker, images.proxy) == (pinned, "docker.io/envoyproxy/envoy:distroless-v1.40.0")
-    images = Settings.from_environment(environment_of("--set", f"router.proxyImage={pinned}")).router_images
-    assert images.proxy == pinned != images.picker
+def test_the_images_of_routers_are_digests_and_one_of_ones_own_is_taken_as_it_is_written() -> None:
+    usual = Settings.from_environment(environment_of()).router_images
+    assert all(re.search("@sha256:[0-9a-f]{64}$", each) for each in (usual.picker, usual.proxy))
+    own = "registry.example/of-ours:v7"
+    images = Settings.from_environment(environment_of("--set", f"router.pickerImage={own}")).router_images
+    assert (images.picker, images.proxy) == (own, usual.proxy)
+    images = Settings.from_environment(environment_of("--set", f"router.proxyImage={own}")).router_images
+    assert (images.picker, images.proxy) == (usual.picker, own)
 
 
 def test_a_lonely_operator_has_no_budget_that_would_keep_its_node_from_draining() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.domain.requests.routing import GatewayRef, RouterImages, Routing, RoutingMode
+from plimsoll.domain.requests.routing import USUAL_IMAGES, GatewayRef, RouterImages, Routing, RoutingMode
 from plimsoll.engines.registry import engine_of
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, PICKER_LABEL, ROUTER_LABEL, engine_labels
 from plimsoll.render.router import PICKER_RIGHTS, is_part, router_objects
@@ -23,6 +24,7 @@ VLLM, SGLANG = engine_of("vllm").metrics, engine_of("sglang").metrics
 FACTS = PickerFacts(VLLM, block_tokens=16, cache_tokens=480_000, hold_seconds=900)
 IMAGES = RouterImages("registry.example/epp@sha256:1", "registry.example/envoy:2")
 PARTS = ("picker", "router")
+DIGEST = re.compile("[^@]+:[^@:/]+@sha256:[0-9a-f]{64}")
 METRICS = {"port": 9090, "protocol": "TCP"}
 ROUTING = Routing(RoutingMode.STANDALONE, 3, images=IMAGES)
 
@@ -62,6 +64,21 @@ def test_what_a_pod_of_the_router_needs_is_made_before_it_and_all_of_it_belongs_
         assert each["metadata"]["ownerReferences"][0]["name"] == "llama"
         assert each["metadata"]["labels"][DEPLOYMENT_LABEL] == "llama"
         assert each["metadata"]["annotations"][HASH_ANNOTATION]
+
+
+@pytest.mark.parametrize(("routing", "pods"), [(ROUTING, 2), (_behind(GATEWAY), 1)], ids=["standalone", "gateway"])
+def test_every_image_of_a_router_is_a_digest_and_ones_own_is_taken_as_it_is_written(
+    routing: Routing, pods: int
+) -> None:
+    usual = _images(_objects(routing=replace(routing, images=USUAL_IMAGES)))
+    assert len(usual) == pods
+    assert all(DIGEST.fullmatch(each) for each in usual)
+    assert _images(_objects(routing=routing)) == [IMAGES.picker, IMAGES.proxy][:pods]
+
+
+def _images(made: dict[str, dict[str, Any]]) -> list[str]:
+    pods = [each["spec"]["template"]["spec"] for kind, each in made.items() if kind.startswith("Deployment ")]
+    return [one["image"] for pod in pods for one in (*pod.get("initContainers", ()), *pod["containers"])]
 
 
 def test_its_pods_are_no_replicas_and_the_router_alone_connects_to_the_picker() -> None:

@@ -376,6 +376,11 @@ CASES: tuple[Case, ...] = (
         "Current", "Healthy", "not routed", "warn", Severity.TROUBLE, "RouterNotReady", 0, "RouterNotReady",
     ),
     Case(
+        "the API server refuses an object of the router",
+        _report(PLACED, _view(), routing=replace(_routing(ready=1), refused="refused to apply httproutes: denied")),
+        "True Serving", "Current", "Healthy", "not routed", "warn", Severity.TROUBLE, "RouterRefused", 0, _NEW,
+    ),
+    Case(
         "an engine has less KV cache than declared", _report(OUTGROWN, _view()), "True Serving", "Current", "Healthy",
         "cache too small", "warn", Severity.TROUBLE, "", 0,
     ),

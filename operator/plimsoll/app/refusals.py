@@ -20,11 +20,11 @@ class Refusals:
         """The current refusal of an object, or None."""
         return self._by_uid.get(uid)
 
-    def note(self, uid: str, pool: str, error: ClusterRefused) -> RefusedWrite:
+    def note(self, uid: str, pool: str, error: ClusterRefused, *, of_router: bool = False) -> RefusedWrite:
         """Remember a refusal. The time of the first one in a row is kept."""
         before = self._by_uid.get(uid)
         since = time.time() if before is None else before.since
-        refusal = RefusedWrite(error.action, pool, error.status, error.message, since, error.is_passing)
+        refusal = RefusedWrite(error.action, pool, error.status, error.message, since, error.is_passing, of_router)
         self._by_uid[uid] = refusal
         return refusal
 

@@ -129,7 +129,8 @@ class PlacedPools:
 class RefusedWrite:
     """One refused write: ``what`` was requested, for which ``pool``, and ``since`` when (POSIX seconds).
 
-    ``pool`` is empty if something other than a workload was refused: then no workload of the object is made.
+    ``pool`` is empty if something other than a workload was refused: then no workload of the object is made, unless it
+    is ``of_router``, whose objects come after the workloads.
     ``is_passing`` means that no person has to fix anything: the server answered "not now" during all tries of one
     write.
     """
@@ -140,10 +141,11 @@ class RefusedWrite:
     message: str
     since: float
     is_passing: bool = False
+    of_router: bool = False
 
     def since_by_pool(self, pools: Iterable[str]) -> dict[str, float]:
         """Since when these pools have been without a workload because of it, in POSIX seconds."""
-        return {pool: self.since for pool in pools if self.pool in ("", pool)}
+        return {} if self.of_router else {pool: self.since for pool in pools if self.pool in ("", pool)}
 
     def sentence(self) -> str:
         """For the status."""

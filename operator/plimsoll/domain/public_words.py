@@ -103,6 +103,7 @@ class RoutingTrouble(StrEnum):
     GATEWAY_MISSING = "GatewayMissing"
     ROUTE_NOT_ACCEPTED = "RouteNotAccepted"
     ROUTER_NOT_READY = "RouterNotReady"
+    ROUTER_REFUSED = "RouterRefused"
 
 
 class EventReason(StrEnum):

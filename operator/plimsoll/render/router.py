@@ -47,6 +47,7 @@ EXTENSION_GROUP = "inference.networking.x-k8s.io"
 GATEWAY_GROUP = "gateway.networking.k8s.io"
 HTTP_ROUTE = "HTTPRoute"
 _SERVICE = "Service"
+_POOL = "InferencePool"
 
 PICKER_RIGHTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ("pods",)),
@@ -107,6 +108,12 @@ def is_part(manifest: Mapping[str, Any], mode: RoutingMode, name: str) -> bool:
     return mode is RoutingMode.STANDALONE and kind != HTTP_ROUTE and its_name != asked_name(name)
 
 
+def is_of_router(manifest: Mapping[str, Any], name: str) -> bool:
+    """Whether an object is one of the router of the deployment ``name``, in any mode: none of the engines' needs it."""
+    names = router_name(name), picker_name(name), engines_name(name), asked_name(name)
+    return manifest["kind"] in (HTTP_ROUTE, _POOL) or manifest["metadata"]["name"] in names
+
+
 def _asking(options: WorkloadOptions, routing: Routing, drain_seconds: int) -> Iterator[Manifest]:
     """Yield who asks the picker: Envoys, or a route of a Gateway."""
     if routing.gateway is not None:
@@ -122,7 +129,7 @@ def _route(options: WorkloadOptions, gateway: GatewayRef) -> Manifest:
     parent = {"group": GATEWAY_GROUP, "kind": "Gateway", "namespace": gateway.key.namespace, "name": gateway.key.name}
     rule: Manifest = {
         "matches": [{"path": {"type": "PathPrefix", "value": path}}],
-        "backendRefs": [{"group": POOL_GROUP, "kind": "InferencePool", "name": name}],
+        "backendRefs": [{"group": POOL_GROUP, "kind": _POOL, "name": name}],
         "timeouts": {"request": "0s"},
     }
     if not gateway.hostnames:
@@ -181,7 +188,7 @@ def _pool(options: WorkloadOptions, routing: Routing) -> Manifest:
     name = options.key.name
     return {
         "apiVersion": POOL_API,
-        "kind": "InferencePool",
+        "kind": _POOL,
         "metadata": _head(options, name),
         "spec": {
             "selector": {"matchLabels": {DEPLOYMENT_LABEL: name}},

@@ -5,7 +5,7 @@ writing. Envoy asks it only while it is healthy. A request that was not sent to 
 picker if it does not answer. So nothing is lost with a picker, and without one each ready replica gets its turn.
 
 Sources: the types of ``EndpointPickerConfig`` in release 1.5.0 of the Gateway API Inference Extension
-(``apix/config/v1alpha1``, ``pkg/epp/framework/plugins``), and those of Envoy 1.40 (``envoy.extensions``).
+(``apix/config/v1alpha1``, ``pkg/epp/framework/plugins``), and those of Envoy 1.39 and 1.40 (``envoy.extensions``).
 """
 
 from __future__ import annotations

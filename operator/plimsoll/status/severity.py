@@ -296,6 +296,7 @@ _TROUBLES: Mapping[str, State] = MappingProxyType(
         RoutingTrouble.GATEWAY_MISSING: State.NOT_ROUTED,
         RoutingTrouble.ROUTE_NOT_ACCEPTED: State.NOT_ROUTED,
         RoutingTrouble.ROUTER_NOT_READY: State.NOT_ROUTED,
+        RoutingTrouble.ROUTER_REFUSED: State.NOT_ROUTED,
     }
 )
 """By the reason of ``Troubled``."""

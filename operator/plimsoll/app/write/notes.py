@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.write.executor import Note
-from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason, PublicWord
+from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason, PublicWord, RoutingTrouble
 from plimsoll.domain.units import counted, to_rfc3339
 from plimsoll.placement.demands.failed_moves import FailedMove, settings_words, subject_of
 from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
@@ -61,8 +61,8 @@ def _used_again(node: str, why: str) -> str:
 FINDING_PAUSE_SECONDS = 3600
 """The same finding has one event an hour at most: about as long as the API server keeps events."""
 
-_SAID_ELSEWHERE = (ConditionReason.NO_GPU_FITS, ConditionReason.PODS_NOT_CREATED)
-"""The reasons that have an event of their own: ``PlacementImpossible``, and the one of the refused write."""
+_SAID_ELSEWHERE = (ConditionReason.NO_GPU_FITS, ConditionReason.PODS_NOT_CREATED, RoutingTrouble.ROUTER_REFUSED)
+"""The reasons that have an event of their own: ``PlacementImpossible``, and those of a refused write."""
 
 
 def _begun(desired: Desired) -> Iterator[Note]:

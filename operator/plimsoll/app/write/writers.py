@@ -31,15 +31,16 @@ from plimsoll.app.write.executor import Executor, NameTaken, Note
 from plimsoll.app.write.notes import notes_of, warning
 from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.decision.results.manifests import router_to_go
-from plimsoll.decision.results.reports import is_passing
+from plimsoll.decision.results.reports import is_passing, with_refusal
 from plimsoll.decision.supervisor import PassStep
 from plimsoll.decision.weights import jobs_to_go
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.public_words import ConditionReason, EventReason
+from plimsoll.domain.public_words import ConditionReason, EventReason, RoutingTrouble
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.render.names import POOL_LABEL
+from plimsoll.render.router import is_of_router
 from plimsoll.status.record.report import DeploymentProblem, Report
 from plimsoll.status.writing import document_of, new_status
 
@@ -96,7 +97,7 @@ class Writers:
     _intended: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _begun: Counter[str] = field(default_factory=Counter)
     _generations: dict[str, int] = field(default_factory=dict)
-    _pools_at: dict[str, str] = field(default_factory=dict)
+    _tried: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _left_over: set[str] = field(default_factory=set)
     _names_taken: set[str] = field(default_factory=set)
     _waits: dict[str, tuple[DeploymentProblem, float]] = field(default_factory=dict)
@@ -204,7 +205,7 @@ class Writers:
             self._leave(lane)
         self._running.pop(uid, None)
         self._intended.pop(uid, None)
-        self._pools_at.pop(uid, None)
+        self._tried.pop(uid, None)
         if uid in self._left_over:
             self._left_over.discard(uid)
             self.wake.set()
@@ -333,13 +334,17 @@ class Writers:
 
     async def _report_refused(self, desired: Desired, report: Report, error: ClusterRefused, now: float) -> None:
         self._not_written(desired, error)
-        refusal = self.refusals.note(desired.uid, self._pools_at.get(desired.uid, ""), error)
-        refused = replace(report, refused=refusal.sentence(), refusal_passes=refusal.is_passing)
+        tried = self._tried.get(desired.uid)
+        pool = "" if tried is None else tried["metadata"]["labels"].get(POOL_LABEL, "")
+        of_router = tried is not None and is_of_router(tried, desired.key.name)
+        refusal = self.refusals.note(desired.uid, pool, error, of_router=of_router)
+        refused = with_refusal(report, refusal)
         status = document_of(new_status(refused, desired.outcome.deployment.record, to_rfc3339(now)))
         self._intended[desired.uid] = status
         self._begun[desired.uid] += 1
         await self.executor.write_status({**desired.body, "status": desired.new_status}, status)
-        await self._events(desired, [warning(ConditionReason.PODS_NOT_CREATED, refusal.sentence())])
+        reason = ConditionReason.PODS_NOT_CREATED if refused.refused else RoutingTrouble.ROUTER_REFUSED
+        await self._events(desired, [warning(reason, refusal.sentence())])
 
     async def _apply_objects(self, desired: Desired, decision: Decision, now: float) -> None:
         """Make the workloads as decided. What ends pods comes first: a quota counts them until they have ended.
@@ -362,7 +367,7 @@ class Writers:
                 most = dict(desired.outcome.deployment.placed.held_back).get(pool.name, pool.replicas)
                 await self.executor.scale(desired.body, live, min(most, pool.replicas))
         for manifest in sorted(desired.manifests, key=lambda manifest: not _ends_pods(desired, manifest)):
-            self._pools_at[desired.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
+            self._tried[desired.uid] = manifest
             try:
                 await self.executor.apply(desired.body, manifest)
             except ClusterRefused as refusal:
@@ -371,8 +376,10 @@ class Writers:
                 raise
             self._progress(desired)
         for body in router_to_go(desired.outcome.deployment):  # the Service leads to the replicas by now
+            self._tried[desired.uid] = body
             await self.executor.remove(desired.body, body, kind_of(body))
         if refused is not None:
+            self._tried.pop(desired.uid, None)
             raise refused
         await self._end_replaced(desired)
 

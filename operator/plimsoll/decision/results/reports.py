@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from plimsoll.api.v1alpha1 import RebalancingMode
-from plimsoll.decision.deployment import Deployment
+from plimsoll.decision.deployment import Deployment, RefusedWrite
 from plimsoll.decision.outcome import Outcome, UnderWay
 from plimsoll.decision.pools import retune_after, updates_due
 from plimsoll.decision.surroundings import pool_views
@@ -36,7 +36,7 @@ def report_of(outcome: Outcome, now: float) -> Report:
     decision, refusal, under_way = outcome.decision, deployment.writes.refusal, outcome.under_way
     kept = "" if spec is None or outcome.standing is None else kept_sentence(spec, outcome.standing)
     turn = outcome.turn or (_at_rest(outcome, kept) if mode is RebalancingMode.OFF else None)
-    return Report(
+    report = Report(
         name=identity.key.name,
         generation=identity.generation,
         replicas=outcome.request.replicas if outcome.request else deployment.asked.replicas,
@@ -67,8 +67,6 @@ def report_of(outcome: Outcome, now: float) -> Report:
         routing=_routing(deployment, now),
         contested=_contested(outcome),
         namespace=identity.key.namespace,
-        refused="" if refusal is None else refusal.sentence(),
-        refusal_passes=refusal is not None and refusal.is_passing,
         asleep=_asleep(outcome),
         left_out=besides.left_out,
         coming=besides.coming.sentence,
@@ -76,6 +74,14 @@ def report_of(outcome: Outcome, now: float) -> Report:
         kept=kept,
         engines=_engines(outcome),
     )
+    return report if refusal is None else with_refusal(report, refusal)
+
+
+def with_refusal(report: Report, refusal: RefusedWrite) -> Report:
+    """Return the report with what the API server refused: engines run without the objects of a router."""
+    if refusal.of_router and report.routing is not None:
+        return replace(report, routing=replace(report.routing, refused=refusal.sentence()))
+    return replace(report, refused=refusal.sentence(), refusal_passes=refusal.is_passing)
 
 
 def _engines(outcome: Outcome) -> tuple[EngineOffer, ...] | None:

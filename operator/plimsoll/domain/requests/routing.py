@@ -9,11 +9,24 @@ from enum import StrEnum
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 
-PICKER_IMAGE = "registry.k8s.io/gateway-api-inference-extension/epp:v1.5.0"
-"""The endpoint picker of the Gateway API Inference Extension, whose configuration and flags are rendered."""
+PICKER_IMAGE = (
+    "registry.k8s.io/gateway-api-inference-extension/epp:v1.5.0"
+    "@sha256:86c679b057298e68c6e65ff5603e92066d432e77b11f1f81f0a06399694810bc"
+)
+"""The endpoint picker of the Gateway API Inference Extension, whose configuration and flags are rendered. Source of the
+digest: the file that promotes the project's images (github.com/kubernetes/k8s.io,
+``registry.k8s.io/images/k8s-staging-gateway-api-inference-extension/images.yaml``)."""
 
-PROXY_IMAGE = "docker.io/envoyproxy/envoy:distroless-v1.40.0"
-"""The Envoy that asks the picker for each request. ``sleep`` of a pod's lifecycle needs no shell in either image."""
+PROXY_IMAGE = (
+    "docker.io/envoyproxy/envoy:distroless-v1.39.2"
+    "@sha256:dced08cf7c472e1a1d067f906878266078eeeb63c110b4961882c039a622853a"
+)
+"""The Envoy that asks the picker for each request. ``sleep`` of a pod's lifecycle needs no shell in either image.
+
+The digest is that of the index over all architectures. Envoy publishes no list of digests. Source: repositories that
+have nothing to do with each other pin this one, e.g. the Dockerfile of github.com/InteractionLabs/traversal-connector;
+none was found that pins 1.40. 1.39.2 is of the same day as 1.40.0 and fixes CVE-2026-35189; 1.39.3 differs from it in
+two filters that are not used here (``changelogs``)."""
 
 
 ANSWER_SECONDS = 120.0

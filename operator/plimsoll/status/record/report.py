@@ -110,7 +110,7 @@ class RoutingReport:
     """The router of a deployment: its mode, how it runs, and whether it has host names of its own at a Gateway.
 
     ``is_due``: the Gateway's controller should have answered for the route by now. ``picker_tls``: the picker expects
-    a Gateway to ask it by TLS.
+    a Gateway to ask it by TLS. ``refused``: the API server's own message about an object of it that it refuses.
     """
 
     mode: RoutingMode
@@ -118,6 +118,7 @@ class RoutingReport:
     has_hostnames: bool = False
     is_due: bool = False
     picker_tls: bool = False
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,9 @@ class Report:
     ``too_small`` are the placements whose engines hold less KV cache than the load needs there.
     ``replacing`` more pods start before the nodes ``leaving`` go; if it is zero, all replicas move away from these.
     ``awaits`` are the groups whose new nodes pods wait for.
-    ``refused`` is the API server's own message about an object of ours that it refuses, and ``refusal_passes`` is
-    whether it may accept the same object later. ``contested`` names who else keeps changing the number of replicas of
-    one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None if the user
+    ``refused`` is the API server's own message about an object of ours that it refuses, but for those of a router, and
+    ``refusal_passes`` is whether it may accept the same object later. ``contested`` names who else keeps changing the
+    number of replicas of one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None if the user
     declares the size. ``move`` is under way, and ``failed_moves`` are the places that did not come up before. ``late``
     is a new pool that should serve by now, and whose move cannot be taken back. ``retune`` is a change of settings that
     the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds). ``late_updates``

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -85,6 +86,8 @@ def routing_trouble(routing: RoutingReport) -> Missed | None:
     router, gateway = routing.router, routing.router.gateway
     if router.missing:
         return _lacking(router)
+    if routing.refused:
+        return Missed(RoutingTrouble.ROUTER_REFUSED, f"{routing.refused.rstrip('.')}. No engine needs it.")
     missed = None if gateway is None else _of_gateway(gateway, is_due=routing.is_due)
     if missed is not None:
         return missed
@@ -131,7 +134,7 @@ def _unanswered(gateway: GatewayView) -> str:
 
 
 def _state(routing: RoutingReport) -> str:
-    trouble = routing_trouble(routing)
+    trouble = routing_trouble(replace(routing, refused=""))
     if trouble is not None:
         return "Missing" if trouble.reason is RoutingTrouble.GATEWAY_MISSING else "NotReady"
     router, gateway = routing.router, routing.router.gateway

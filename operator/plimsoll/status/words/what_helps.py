@@ -115,6 +115,8 @@ WHAT_HELPS: Mapping[PublicWord | str, str] = MappingProxyType(
         RoutingTrouble.ROUTE_NOT_ACCEPTED: "ask the admin of the Gateway to admit routes of this namespace "
         "(allowedRoutes of its listener) and InferencePools, or set spec.routing.mode to Standalone",
         RoutingTrouble.ROUTER_NOT_READY: "look at the pods of its Deployments, with the suffixes -router and -picker",
+        RoutingTrouble.ROUTER_REFUSED: "correct what the API server names: a policy, a quota or an admission webhook, "
+        "or set spec.routing.mode to Service",
         LiveTrouble.TOO_SLOW: "approve the move that is proposed, allow faster GPUs in spec.gpu, or relax spec.slo",
     }
 )
