@@ -485,3 +485,8 @@ def test_the_old_replica_ends_only_after_a_new_one_has_proved_better(
 ) -> None:
     under_way = Replacement("p0", "n", DecisionReason.REPLICA_SLOW, NOW - began)
     assert step_of(under_way, replace(_SERVES, **changes), NOW) is expected
+
+
+def test_a_silent_replica_has_no_times_of_tokens() -> None:
+    silent = Suspect("p", DecisionReason.REPLICA_SILENT, NOW)
+    assert (silent.ratio, silent.seconds, silent.usual_seconds) == (1.0, 0.0, 0.0)
