@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, ClassVar
+
 import pytest
 
-from plimsoll.domain.cluster.host import NO_HOST_NEED, HostNeed
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.host import NO_HOST_NEED, HostNeed, HostRoom
+from plimsoll.domain.cluster.priorities import Priority
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.placement.solvers.problem import Choice, Group, Kind, Posed, Problem, undominated
+from plimsoll.domain.requests.serving import Overrides
+from plimsoll.domain.units import GIB
+from plimsoll.placement.demands.pools import Tenant
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.plan import demands_of
+from plimsoll.placement.solvers.problem import Choice, Group, Kind, Posed, Problem, pose, undominated
+from tests.support.planning import H100, L40S, fleet, node, request, tenant
 
 
 def choice(
@@ -95,3 +107,67 @@ def test_a_part_of_the_demands_has_a_kind_for_each_patience() -> None:
     assert (found.problem.groups, found.problem.quotas, found.levels) == (problem.groups, (7.0,), posed.levels)
     assert posed.among({0, 1, 4}, {}).members == ((0, 1, 4),)
     assert posed.among({0, 1, 4}, {}).problem.counts == (3,)
+
+
+class TestPose:
+    """The problem of demands on a fleet."""
+
+    WHERE = fleet(node("l", L40S, 4), node("m", L40S, 2, held=1), node("h", H100, 2), node("z", H100, 8, held=8))
+    QUOTA: ClassVar = {
+        "nvidia.com/gpu": 3, "requests.cpu": 9500, "requests.memory": 64 * GIB, "limits.memory": -GIB,
+        "limits.cpu": 4000, "pods": 9,
+    }  # fmt: skip
+
+    @classmethod
+    def posed(cls, *tenants: Tenant, quota: dict[str, int] | None = None, where: Fleet | None = None) -> Posed:
+        where = where or cls.WHERE
+        demands = dict(enumerate(demands_of(tenants, where, Memo())))
+        return pose(demands, where, Ledger.of(where, None if quota is None else {"default": quota}))
+
+    @staticmethod
+    def asks(name: str, **changes: Any) -> Tenant:
+        return tenant(request(name=name, created=name, cpu_millis=4000, memory_bytes=16 * GIB, **changes))
+
+    def test_equal_deployments_are_one_kind_and_equal_nodes_one_group(self) -> None:
+        found = self.posed(*map(self.asks, "abc"), self.asks("d", replicas=2))
+        assert found.members == ((0, 1, 2), (3,))
+        assert found.problem.counts == (3, 1)
+        assert [each.sizes for each in found.problem.kinds] == [(1,), (2,)]
+        assert [[each.name for each in nodes] for nodes in found.nodes] == [["h"], ["l", "m"]], "z has nothing free"
+        assert [each.slots for each in found.problem.groups] == [((1, 2),), ((1, 5),)]
+        first, second = found.problem.kinds[0].choices
+        assert (first.place[0], first.groups, second.place[0], second.groups) == (L40S, (1,), H100, (0,))
+        assert (first.gpus, first.need.cpu_millis, first.need.memory_bytes) == (1, 4000, 16 * GIB)
+        assert found.problem.quotas == ()
+
+    def test_a_higher_priority_comes_first_and_equals_in_the_order_of_decisions(self) -> None:
+        urgent = replace(self.asks("c"), priority=Priority(5))
+        assert self.posed(self.asks("a"), self.asks("b"), urgent).levels == ((0,), (1, 2))
+
+    def test_what_is_left_of_a_quota_and_what_a_replica_uses_are_in_the_same_units(self) -> None:
+        found = self.posed(self.asks("a"), quota=self.QUOTA)
+        by_amount = dict(found.problem.kinds[0].choices[0].quotas)
+        left = {found.problem.quotas[index]: amount for index, amount in by_amount.items()}
+        assert left == {3: 1, 9.5: 4.0, 64.0: 16.0, 0: 16.0, 4.0: 4.0, 9: 1}, "less than nothing is left as nothing"
+
+    def test_under_a_quota_the_class_of_a_pod_makes_another_kind(self) -> None:
+        classes = [self.asks("a"), self.asks("b", priority_class="high"), self.asks("c", priority_class="high")]
+        roomy = {"nvidia.com/gpu": 8, "requests.cpu": 64_000, "requests.memory": 640 * GIB}
+        assert self.posed(*classes, quota=roomy).members == ((0,), (1, 2))
+
+    def test_whoever_has_no_choice_is_left_out(self) -> None:
+        hopeless = self.asks("b", overrides=Overrides(tensor_parallel=8))
+        found = self.posed(self.asks("a"), hopeless, self.asks("c"))
+        assert (found.members, found.levels) == (((0, 2),), ((0, 2),))
+
+    def test_the_free_cpu_and_memory_of_a_group_are_known_if_all_of_its_nodes_say_so(self) -> None:
+        def host(name: str, cpu: int, memory: int) -> GpuNode:
+            room = HostRoom(cpu, memory, 110)
+            return replace(node(name, L40S, 4), host=HostRoom(64_000, 512 * GIB, 110), host_free=room)
+
+        both = fleet(host("a", 9000, 20 * GIB), host("b", 5000, 100 * GIB))
+        (group,) = self.posed(self.asks("x"), where=both).problem.groups
+        assert (group.cpu_millis, group.memory_bytes, group.slots) == (14_000, 120 * GIB, ((1, 8),))
+        assert group.pods == ((1, 1 + 1),), "one for the memory of the first, one for the cores of the second"
+        (group,) = self.posed(self.asks("x"), where=fleet(host("a", 9000, 20 * GIB), node("b", L40S, 4))).problem.groups
+        assert (group.cpu_millis, group.memory_bytes) == (None, None)
