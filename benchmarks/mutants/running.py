@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from compileall import compile_file
 from contextlib import ExitStack, chdir, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
@@ -120,7 +121,8 @@ class Run:
         count = len(specs) if self.sample is None else min(self.sample, len(specs))
         if self.changed is not None and count < len(specs):
             say(f"{count} of {len(specs)} mutants are chosen")
-        return random.Random(self.seed).sample(specs, count)  # noqa: S311 - a sample, no secret
+        order = random.Random(self.seed).sample(specs, len(specs))  # noqa: S311 - a sample, no secret
+        return list(islice(filter(compiles, order), count))
 
     def _reach(self, specs: Sequence[Any], seconds: float) -> tuple[Reach, list[int | None]]:
         """Run the tests once on marked modules, for the given time at most. Return also the mark of each mutation."""
@@ -195,10 +197,24 @@ def _lines(spec: Any) -> set[int]:
 
 
 def _mutant(spec: Any) -> Mutant:
+    before, after = changed_lines(*_texts(spec))
+    return Mutant(_file(spec), spec.definition_name or "", spec.start_pos[0], before, after)
+
+
+def compiles(spec: Any) -> bool:
+    """Whether Python takes the mutated module. Whatever it refuses, e.g. ``{*known, key: value}``, tells nothing."""
+    try:
+        compile(_texts(spec)[1], spec.module_path, "exec", dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True
+
+
+def _texts(spec: Any) -> tuple[str, str]:
+    """Return a module's text without and with a mutation."""
     original = Path(spec.module_path).read_text(encoding="utf-8")
     operator = get_operator(spec.operator_name)(**spec.operator_args)
-    before, after = changed_lines(original, mutate_code(original, operator, spec.occurrence))
-    return Mutant(_file(spec), spec.definition_name or "", spec.start_pos[0], before, after)
+    return original, mutate_code(original, operator, spec.occurrence)
 
 
 def _tested(spec: Any, reach: Reach, tests: Sequence[str], end: float) -> Verdict:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cosmic_ray.work_item import MutationSpec
 
 from benchmarks.mutants import __main__ as command
 from benchmarks.mutants import noting
@@ -19,7 +20,7 @@ from benchmarks.mutants.changed import base_of, changed_since
 from benchmarks.mutants.choosing import is_left_alone, spans_left_alone
 from benchmarks.mutants.mutant import Equivalent, Mutant, Verdict, changed_lines, equivalents, stale
 from benchmarks.mutants.reach import Reach, marked
-from benchmarks.mutants.running import INTERRUPTED, PLUGINS, bounded, verdict_of
+from benchmarks.mutants.running import INTERRUPTED, PLUGINS, bounded, compiles, verdict_of
 from benchmarks.mutants.table import score, survivors, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +68,25 @@ def test_the_star_before_arguments_with_names_alone_is_no_product(source: str, a
     stars = [(row, column) for row, line in enumerate(lines, 1) for column, sign in enumerate(line) if sign == "*"]
     spans = spans_left_alone(source)
     assert [is_left_alone((row, at), (row, at + 1), spans) for row, at in stars] == alone
+
+
+@pytest.mark.parametrize(
+    ("source", "operator", "is_tried"),
+    [
+        ("def known(of):\n    return {**of, 'a': 1}\n", "Pow_Mul", False),
+        ("def known(of):\n    return of**2\n", "Pow_Mul", True),
+        ("def known(of):\n    match of:\n        case 1 | 2:\n            return 3\n", "BitOr_BitAnd", False),
+        ("def known(of):\n    return of | 2\n", "BitOr_BitAnd", True),
+    ],
+    ids=["two dicts", "a power", "two patterns", "a union"],
+)
+def test_a_mutant_that_python_does_not_even_read_is_not_tried(
+    tmp_path: Path, source: str, operator: str, *, is_tried: bool
+) -> None:
+    path = tmp_path / "known.py"
+    path.write_text(source)
+    name = f"core/ReplaceBinaryOperator_{operator}"
+    assert compiles(MutationSpec(path, name, 0, (1, 0), (1, 1))) is is_tried
 
 
 def test_values_beside_an_annotation_are_changed() -> None:

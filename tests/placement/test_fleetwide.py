@@ -20,7 +20,6 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides
 from plimsoll.domain.units import GIB
-from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.nodes import eligible_nodes
@@ -348,24 +347,6 @@ class TestTheRecord:
     def test_a_plan_without_new_replicas_has_no_record(self) -> None:
         runs = tenant(request(), pool(L40S))
         assert planned([runs], fleet(node("l", L40S, 1, held=1)), solver=highs.fleetwide()).appraisal is None
-
-    @pytest.mark.parametrize(
-        ("bill", "bound", "gap"), [(10.0, 9.0, 0.1), (0.0, 0.0, 0.0), (5.0, 5.1, 0.0), (5.0, None, None)]
-    )
-    def test_the_gap_is_what_a_better_plan_might_save(
-        self, bill: float, bound: float | None, gap: float | None
-    ) -> None:
-        assert Appraisal("programme", bill, bound, 1).gap == (None if gap is None else pytest.approx(gap))
-
-    @pytest.mark.parametrize(
-        ("bill", "bound", "least", "proven"),
-        [(10.0, 9.0, 10.0, 9.0), (10.0, 9.0, 8.5, 8.5), (10.0, None, 10.0, 10.0), (10.0, 9.0, 10.5, None)],
-        ids=["the bill itself", "another size costs less", "nothing proven before", "fewer replicas than asked for"],
-    )
-    def test_in_any_size_a_plan_is_proven_by_the_least_bill_of_all_sizes(
-        self, bill: float, bound: float | None, least: float, proven: float | None
-    ) -> None:
-        assert Appraisal("programme", bill, bound, 1).in_any_size(least).bound == proven
 
 
 class TestWithoutAnswer:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.cluster.host import HostRoom
+import pytest
+
+from plimsoll.domain.cluster.host import DISK, HostRoom
+from plimsoll.domain.cluster.node_rules import DRIVER_LABEL, NodeRule, disk_rule, driver_rule
 from plimsoll.domain.decisions.outcomes import Rejection, Remedy, Split
 from plimsoll.domain.public_words import Numbers, Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
@@ -74,6 +77,27 @@ def test_one_thousandth_of_a_core_is_proposed_and_none_is_not() -> None:
 def test_smaller_requests_that_would_not_do_are_not_proposed() -> None:
     """The CPU is named, but the memory is short too."""
     assert found(ASKED, free=HostRoom(3999, 15 * GIB, 9)) == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind", "figure"),
+    [
+        (disk_rule(101), RemedyKind.CACHE_ON_CLAIM, ("least_bytes", 101)),
+        (driver_rule(580), RemedyKind.UPDATE_DRIVER, ("least", 580)),
+    ],
+    ids=["disk", "driver"],
+)
+def test_better_nodes_are_named_with_what_they_must_have(
+    rule: NodeRule, kind: RemedyKind, figure: tuple[str, int]
+) -> None:
+    """The rule alone is behind it: the node is free, and another rule that it keeps stays."""
+    where = fleet(replace(node("h", H100, 8), labels=((DRIVER_LABEL, "535"),), host=HostRoom(others=((DISK, 100),))))
+    asked = request(node_rules=(rule,))
+    rejections = place(asked, where).rejections
+    (remedy,) = other_remedies(asked, where, Ledger.of(where), rejections)
+    assert (remedy.kind, remedy.numbers) == (kind, (figure, ("gpu_type", H100)))
+    kept = request(node_rules=(rule, driver_rule(999) if kind is RemedyKind.CACHE_ON_CLAIM else disk_rule(999)))
+    assert other_remedies(kept, where, Ledger.of(where), rejections) == ()
 
 
 def test_other_reasons_lead_to_no_proposal() -> None:

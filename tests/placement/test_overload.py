@@ -103,6 +103,13 @@ def test_what_is_proven_of_two_placements_is_proven_of_both_together(
 
 
 @pytest.mark.parametrize(
+    ("bill", "bound", "gap"), [(10.0, 9.0, 0.1), (0.0, 0.0, 0.0), (1.0, 0.5, 0.5), (5.0, 5.1, 0.0), (5.0, None, None)]
+)
+def test_the_gap_is_what_a_better_plan_might_save(bill: float, bound: float | None, gap: float | None) -> None:
+    assert Appraisal("programme", bill, bound, 1).gap == (None if gap is None else pytest.approx(gap))
+
+
+@pytest.mark.parametrize(
     ("bill", "bound", "least", "proven"),
     [
         (2.0, 1.8, 1.5, 1.5),

@@ -11,11 +11,11 @@ from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Reason
-from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Overrides, Request
+from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Overrides, Request, TotalLoad
 from plimsoll.placement.demands.clocks import EarlierSettings
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove, RollBack
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant
-from plimsoll.placement.demands.roll_back import NOT_READY
+from plimsoll.placement.demands.roll_back import NOT_READY, called_back, is_late
 from plimsoll.placement.plan import plan
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 from tests.support.tables import every_case
@@ -158,6 +158,72 @@ def test_gpus_that_were_kept_for_pods_without_a_node_are_given_back_at_once() ->
         who = overdue(waiting, old(), wanted=request(observed=TOO_SMALL, name="a", created="1"), overdue=is_overdue)
         _, other = plan([who, neighbour], fleet(*nodes))
         assert other.missing == missing
+
+
+@every_case(
+    ("changes", "late"),
+    [
+        ({"replicas": 2, "ready": 1}, True),
+        ({"replicas": 2, "ready": 2}, False),
+        ({"replicas": 2, "ready": 3}, False),
+        ({"replicas": 2, "ready": 0, "state": RETIRING}, False),
+    ],
+)
+def test_an_active_pool_is_late_until_all_its_replicas_serve(changes: dict[str, Any], *, late: bool) -> None:
+    assert is_late(pool(L4, **changes)) is late
+
+
+class TestCalledBack:
+    """A change of the spec rules out all new pools of a move, and the old ones hold what their successors wait for."""
+
+    @staticmethod
+    def called(who: Tenant, *, fits: tuple[str, ...] = (L4,), ruled_out: tuple[str, ...] = (L40S,)) -> Tenant:
+        return called_back(who, lambda each: each.gpu_type in fits, lambda each: each.gpu_type in ruled_out)
+
+    def test_the_old_pool_is_wanted_again_and_the_new_one_is_gone(self) -> None:
+        found = self.called(overdue(new(), old()))
+        assert [(each.gpu_type, each.state, each.replicas) for each in found.pools] == [(L4, PoolState.ACTIVE, 1)]
+        assert not found.overdue
+
+    @every_case(
+        ("pools", "how"),
+        [
+            ((new(), old(ready=0)), {}),
+            ((new(), old()), {"fits": ()}),
+            ((new(), old()), {"ruled_out": ()}),
+            ((new(ready=1), old()), {}),
+            ((new(), new(A100), old()), {}),
+            ((old(),), {}),
+            ((new(),), {}),
+            ((new(), pool(L4)), {}),
+        ],
+        ids=[
+            "the old one does not serve",
+            "it does not fit",
+            "the new one is not ruled out",
+            "the new one serves",
+            "another new one is not ruled out",
+            "no new one",
+            "no old one",
+            "what serves is wanted already",
+        ],
+    )
+    def test_nothing_is_called_back_where(self, pools: tuple[Pool, ...], how: dict[str, Any]) -> None:
+        who = overdue(*pools)
+        assert self.called(who, **how) is who
+
+    def test_a_new_total_load_chooses_a_size_first(self) -> None:
+        who = overdue(new(), old(), wanted=replace(request(), total=TotalLoad(64)))
+        assert self.called(who) is who
+
+    def test_old_pools_return_for_the_replicas_that_are_wanted_and_the_others_retire(self) -> None:
+        pools = new(replicas=3), old(A100, 1), old(L4, 2), old(H100, 2, ready=1)
+        found = self.called(overdue(*pools, wanted=request(replicas=3)), fits=(L4, A100, H100))
+        assert [(each.gpu_type, each.state, each.replicas) for each in found.pools] == [
+            (L4, PoolState.ACTIVE, 2),
+            (A100, PoolState.ACTIVE, 1),
+            (H100, RETIRING, 2),
+        ]
 
 
 class TestMemory:

@@ -257,6 +257,8 @@ def test_a_second_addition_while_the_first_still_starts_counts_as_the_second_in_
         (60, 20, 97, replace(FULL, rate=1.0), True),
         (200, 200, 97, replace(FULL, kv_usage=0.8), True),
         (0, 0, 97, replace(FULL, kv_usage=0.93), False),
+        (200_000, 24_000, 97, replace(FULL, rate=420.0), False),
+        (200_000, 24_000, 97, replace(FULL, rate=450.0), True),
     ],
     ids=str,
 )
@@ -300,6 +302,8 @@ def test_an_addition_with_which_clearly_more_is_served_helps_although_it_could_d
 
     assert is_better(mark, served(times))
     assert not is_better(mark, served(1.05))
+    unknown = replace(mark, added=0, called=Called("waiting", 30, 9000, 600))
+    assert not is_better(unknown, served(1.05)), "nothing is known of its share of the load"
 
 
 @settings(max_examples=examples(8), deadline=None, phases=(Phase.explicit, Phase.generate))
@@ -574,6 +578,16 @@ def test_additions_within_a_minute_are_one_with_all_that_they_added() -> None:
     for index in range(5):
         history = history.recorded(ChangeRecord(NOW + index, ChangeKind.ADD, "R", 2 + 2 * index, added=2))
     assert [(mark.replicas, mark.added) for mark in history.changes] == [(2, 2), (10, 8)]
+
+
+def test_additions_within_a_minute_are_for_what_the_last_but_one_was_for_if_that_is_known() -> None:
+    """What called first was seen before any of them could change it."""
+    first, second = Called("waiting", 40, 600, 600), Called("kv_percent", 97, 700, 700)
+    for before, after, kept in ((first, second, first), (None, second, second), (first, None, first)):
+        history = ChangeHistory()
+        for index, called in enumerate((None, before, after)):
+            history = history.recorded(ChangeRecord(NOW + index, ChangeKind.ADD, "R", 2, 1, called))
+        assert history.changes[-1].called == kept
 
 
 def test_no_more_are_added_in_an_hour_than_the_limit_allows() -> None:

@@ -138,13 +138,39 @@ def test_room_for_chance_stays_free_below_a_hard_limit() -> None:
     for sequences in (4, 16, 256):
         found = capacity_of(replica_model(kv_tokens=10**8, max_sequences=sequences), lengths(100, 100))
         assert found.limit is ConcurrencyLimit.BATCH
-        assert found.running + math.sqrt(found.running) <= sequences
-        assert found.running >= sequences / 4
+        assert found.running + 1.3 * math.sqrt(found.running) == pytest.approx(sequences)
+
+
+@pytest.mark.parametrize("sequences", [1, 2])
+def test_one_request_runs_although_chance_leaves_no_room_for_it(sequences: int) -> None:
+    """One request and 1.3 standard deviations are 2.3."""
+    assert capacity_of(replica_model(kv_tokens=10**8, max_sequences=sequences), lengths(100, 100)).running == 1.0
+
+
+def test_a_twentieth_of_the_cache_and_room_for_chance_stay_free() -> None:
+    """Requests of 1,280 tokens on average in a cache of 16 times as many."""
+    found = capacity_of(replica_model(kv_tokens=20_480), lengths(1024, 512))
+    assert found.limit is ConcurrencyLimit.KV_CACHE
+    assert found.running + 1.3 * math.sqrt(found.running) == pytest.approx(0.95 * 16)
+
+
+def test_requests_a_second_are_those_that_run_over_the_seconds_that_each_takes() -> None:
+    model, of = replica_model(kv_tokens=20_480), lengths(1024, 512)
+    found = capacity_of(model, of)
+    times = times_of(model, of, found.running)
+    assert found.running / found.per_second == pytest.approx(times.first_token + 511 * times.token)
+    single = capacity_of(model, lengths(1024, 1))
+    assert single.running / single.per_second == pytest.approx(
+        times_of(model, lengths(1024, 1), single.running).first_token
+    )
 
 
 def test_small_differences_of_the_lengths_are_answered_alike() -> None:
     model = replica_model(kv_tokens=20_000)
-    assert capacity_of(model, lengths(1000.0)) is capacity_of(model, lengths(1001.0))
+    assert capacity_of(model, lengths(1024.0)) is capacity_of(model, lengths(1044.0))
+    assert capacity_of(model, lengths(1024.0)) is not capacity_of(model, lengths(1088.0)), (
+        "a 32nd of the next power of 2"
+    )
 
 
 @settings(max_examples=examples(100), deadline=None)

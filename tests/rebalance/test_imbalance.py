@@ -69,18 +69,19 @@ def test_of_several_pods_the_fullest_rank_is_named() -> None:
     ("queues", "is_found"),
     [
         ((0.0, 7.0, 0.5), True),
+        ((0.0, 5.0, 0.0), True),
         ((0.0, 4.9, 0.0), False),
         ((3.0, 7.0, 0.0), False),
         ((1.0, 7.0, 1.0), False),
         ((), False),
     ],
-    ids=["one waits", "a short queue", "others wait, too", "a request waits at each", "not known"],
+    ids=["one waits", "just long enough", "a short queue", "others wait, too", "a request waits at each", "not known"],
 )
 def test_a_queue_at_one_rank_is_an_imbalance_whatever_its_cache(queues: tuple[float, ...], is_found: bool) -> None:  # noqa: FBT001 - a column
     numbers = dict(uneven_ranks([replace(ranks(0.3, 0.4, 0.5), rank_queues=queues)]))
     assert bool(numbers) is is_found
     if is_found:
-        assert (numbers["rank"], numbers["rank_waiting"], numbers["mean_waiting"]) == (1, 7, 0)
+        assert (numbers["rank"], numbers["rank_waiting"], numbers["mean_waiting"]) == (1, round(queues[1]), 0)
 
 
 def test_the_queues_are_in_the_words_where_they_are_known() -> None:

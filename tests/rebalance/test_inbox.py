@@ -215,6 +215,30 @@ def test_a_rejection_at_the_same_time_or_later_overrules_an_approval_for_good() 
     assert later.approval(answered, "a", NOW) is None
 
 
+@pytest.mark.parametrize(
+    ("approves", "rejected_ago", "is_refused", "expected"),
+    [
+        (True, None, False, VoteOutcome.WAITING),
+        (True, 20.0, True, VoteOutcome.WAITING),
+        (True, 10.0, True, VoteOutcome.REJECTED),
+        (True, 10.0, False, VoteOutcome.WAITING),
+        (False, None, False, VoteOutcome.WAITING),
+        (False, None, True, VoteOutcome.REJECTED),
+    ],
+)
+def test_an_answer_waits_until_a_rejection_that_is_as_late_is_in_force(
+    approves: bool,  # noqa: FBT001 - a column
+    rejected_ago: float | None,
+    is_refused: bool,  # noqa: FBT001 - a column
+    expected: VoteOutcome,
+) -> None:
+    answer = vote("a", approves=approves)
+    others = () if rejected_ago is None else (vote("a", approves=False, ago=rejected_ago),)
+    refusal = StandingRejection("a", "alex", "", NOW + 60.0, 1)
+    answered = AnsweredProposals((refusal,) if is_refused else ())
+    assert pending(posted("a"), answer, *others).outcome(answer, answered, NOW) is expected
+
+
 def test_the_work_for_each_answer_does_not_grow_with_their_number() -> None:
     """A thousand people approve, and one rejects: each question about one answer looks at no other."""
 

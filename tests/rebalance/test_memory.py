@@ -343,3 +343,32 @@ def test_a_place_that_proved_slow_is_slow_for_the_next_process_as_well() -> None
 
 def test_a_first_start_is_news() -> None:
     assert not Learned("p", 1.0, 100.0).is_like(Learned("p", 1.0, None))
+
+
+def test_the_moment_since_when_something_lasts_stays_until_it_ends() -> None:
+    cut_off = LoopMemory().with_way(cut_off=True, now=5.0)
+    assert cut_off.cut_off_since == 5.0
+    assert cut_off.with_way(cut_off=True, now=9.0) is cut_off
+    assert cut_off.with_way(cut_off=False, now=9.0).cut_off_since is None
+    both = LoopMemory().with_promise(missed=True, strained=True, now=5.0)
+    assert (both.missed_since, both.strained_since) == (5.0, 5.0)
+    assert both.with_promise(missed=True, strained=True, now=9.0) is both
+    missed, strained = (both.with_promise(missed=each, strained=not each, now=9.0) for each in (True, False))
+    assert (missed.missed_since, missed.strained_since) == (5.0, None)
+    assert (strained.missed_since, strained.strained_since) == (None, 5.0)
+
+
+def test_a_start_is_learned_if_it_took_longer_than_any_before() -> None:
+    memory = LoopMemory()
+    assert memory.expected_startup_seconds == 300.0
+    assert memory.with_startup(None) is memory
+    known = memory.with_startup(0.5)
+    assert (known.startup_seconds, known.expected_startup_seconds) == (0.5, 0.5)
+    assert known.with_startup(0.5) is known
+    assert known.with_startup(0.6).startup_seconds == 0.6
+
+
+def test_a_pool_of_which_nothing_was_learned_is_expected_to_be_no_faster_than_the_model() -> None:
+    for here, there in ((0.5, 1.0), (1.0, 1.0), (1.5, 1.5)):
+        memory = LoopMemory(slowness=here, others=(("a", 0.7),))
+        assert (memory.slowness_at("a"), memory.slowness_at("b")) == (0.7, there)

@@ -180,9 +180,22 @@ def test_pods_of_two_releases_with_other_bounds_are_added_at_the_bounds_that_bot
 def test_a_pod_with_requests_and_without_buckets_makes_it_unknown_and_an_idle_one_does_not() -> None:
     blind = pod([], SLOW, SLOW, name="b")
     blind = replace(blind, samples=[replace(each, first_token_buckets=None) for each in blind.samples])
-    idle = replace(blind, samples=[replace(each, first_tokens_total=7.0) for each in blind.samples])
+    idle = replace(
+        blind, samples=[replace(each, first_tokens_total=7.0, ttft_seconds_total=2.0) for each in blind.samples]
+    )
     assert p95(pod([], FAST, FAST), blind) is None
     assert p95(pod([], FAST, FAST), idle) == pytest.approx(0.75)
+    found = percentile_of([pod([], FAST, FAST), idle], FIRST_TOKEN, 95, (30.0,), NOW)
+    assert found is not None
+    assert found.mean == pytest.approx(0.35)
+
+
+def test_times_that_are_not_counted_besides_the_buckets_have_no_mean() -> None:
+    track = pod([], FAST, FAST)
+    track = replace(track, samples=[replace(each, first_tokens_total=None) for each in track.samples])
+    found = percentile_of([track], FIRST_TOKEN, 95, (30.0,), NOW)
+    assert found is not None
+    assert (found.seconds, found.mean) == (pytest.approx(0.75), None)
 
 
 @given(

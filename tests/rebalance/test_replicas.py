@@ -16,7 +16,7 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind, diagnose
 from plimsoll.rebalance.diagnosis.judging import Judged, judged
-from plimsoll.rebalance.diagnosis.replicas import alike_of, cleared_nodes, is_certain, with_suspects
+from plimsoll.rebalance.diagnosis.replicas import Alike, alike_of, cleared_nodes, is_certain, with_suspects
 from plimsoll.rebalance.law.capacity import seconds_while_generating
 from plimsoll.rebalance.signals.metrics import GpuActivity
 from plimsoll.rebalance.signals.traffic import Rate, Sum
@@ -485,3 +485,17 @@ def test_the_old_replica_ends_only_after_a_new_one_has_proved_better(
 ) -> None:
     under_way = Replacement("p0", "n", DecisionReason.REPLICA_SLOW, NOW - began)
     assert step_of(under_way, replace(_SERVES, **changes), NOW) is expected
+
+
+def test_a_silent_replica_has_no_times_of_tokens() -> None:
+    silent = Suspect("p", DecisionReason.REPLICA_SILENT, NOW)
+    assert (silent.ratio, silent.seconds, silent.usual_seconds) == (1.0, 0.0, 0.0)
+
+
+def test_if_every_replica_generates_nothing_they_all_show_what_one_does() -> None:
+    traffic = situation(alone(1.0), alone(1.0)).load.traffic
+    assert traffic is not None
+    first, second = traffic.loads
+    for stalled, pods in (((), 2), ((first.pod,), 1), ((first.pod, second.pod), 2)):
+        loads = tuple(replace(each, is_stalled=each.pod in stalled) for each in traffic.loads)
+        assert Alike(replace(traffic, loads=loads)).teaching.pods == pods

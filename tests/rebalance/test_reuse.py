@@ -56,6 +56,17 @@ def test_the_shares_and_the_times_are_those_of_the_counters() -> None:
     assert unknown.behind is None
 
 
+def test_what_runs_may_take_more_than_the_caches_that_are_known_hold() -> None:
+    known, _ = seen(2, Serves(rate=12.0, prompt=3000.0, output=100.0, cached=0.4))
+    assert known.traffic is not None
+    wish = seen(2, Serves(rate=12.0, prompt=3000.0, output=100.0, cached=0.4))[1]
+    assert wish is not None
+    for held in (int(known.traffic.used_tokens) - 1, 0):
+        found = reuse_of(replace(known, held_tokens=held), wish.wish, MODEL)
+        assert found is not None
+        assert found.kept_seconds == 0.0
+
+
 def test_where_the_cache_sets_the_number_nothing_is_said_of_prompts() -> None:
     known, found = seen(2, Serves(rate=0.5, kv_usage=0.99, running=200))
     assert found is None

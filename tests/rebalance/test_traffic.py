@@ -241,8 +241,9 @@ def test_requests_that_go_to_a_new_pod_instead_of_others_are_no_rise() -> None:
     found = seen(*before, new, ready_since=since)
     assert found.arrivals is found.steady
     assert found.arrivals.per_second == pytest.approx(16.0, rel=0.05)
-    settled = {**since, "new": NOW - 2 * period - 1}
-    assert seen(*before, new, ready_since=settled).latest.per_second != pytest.approx(16.0, rel=0.05)
+    for age in (2 * period, 2 * period + 1):
+        settled = {**since, "new": NOW - age}
+        assert seen(*before, new, ready_since=settled).latest.per_second != pytest.approx(16.0, rel=0.05)
 
 
 def test_prompts_that_are_computed_at_last_have_not_come_now() -> None:
@@ -255,6 +256,14 @@ def test_prompts_that_are_computed_at_last_have_not_come_now() -> None:
         assert rate.per_second == pytest.approx(2.0, rel=0.1)
     unknown = tuple(replace(each, running=None) for each in (*samples[:-1], late))
     assert seen(PodSignals("a", unknown)).latest.per_second == pytest.approx(2.0 + computing / 15)
+
+
+def test_where_first_tokens_alone_are_counted_those_that_wait_have_come_as_well() -> None:
+    """Three requests more wait at each scrape."""
+    samples = tuple(
+        replace(each, running=None, waiting=3.0 * index) for index, each in enumerate(pod("a", STEADY).samples)
+    )
+    assert seen(PodSignals("a", samples)).steady.per_second == pytest.approx(2.0 + 3 / 15)
 
 
 def test_requests_whose_client_left_have_come() -> None:

@@ -250,7 +250,7 @@ class _Poser:
         for size, option in options:
             choices[size].append(self._choice(demand.ways[size].request, option, size, grouped))
         sizes = tuple(map(wanted, demand.ways))
-        kept = (choice for each in choices for choice in _undominated(each))
+        kept = (choice for each in choices for choice in undominated(each))
         by_bill = sorted(kept, key=lambda each: (each.doubts, each.price * sizes[each.size], sizes[each.size]))
         return Kind(tuple(by_bill), sizes, bool(demand.outdated), *NO_PATIENCE)
 
@@ -341,11 +341,11 @@ def wanted(demand: Demand) -> int:
     return max(0, demand.missing)
 
 
-def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+def undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     """Return the choices in the order of preference.
 
-    On one GPU type, a choice with more GPUs and no other advantage is left out: the smaller one fits wherever the
-    larger one fits, because it needs no more of the node's other resources, and it costs less.
+    On one GPU type, a choice that comes after a smaller one is left out if that one needs no more of the node's other
+    resources: it fits wherever the larger one fits, and it costs less and is in no more doubt.
     """
     ordered = sorted(choices, key=lambda each: _preference(each.doubts, each.price, each.place))
     kept: list[Choice] = []
@@ -353,7 +353,6 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
         if not any(
             each.place[0] == choice.place[0]
             and each.gpus <= choice.gpus
-            and each.doubts <= choice.doubts
             and each.need.is_within(choice.need)
             for each in kept
         ):

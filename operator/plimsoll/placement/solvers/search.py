@@ -1,23 +1,23 @@
 """The solver without a library: greedy from several orders, then ruin and recreate. It proves only a weak bound.
 
 If not all replicas have a place, it follows the order of goals of :mod:`deciding`, and one more start and as many more
-rounds look for the room that the fewest others need: each limit of the problem gets a worth by the method of
-subgradients (Held, Wolfe and Crowder, Mathematical Programming 6, 1974), and a replica takes the choice whose limits
-are worth the least.
+rounds look for the room that the fewest others need: each limit of the problem gets a worth, and a replica takes the
+choice whose limits are worth the least (:mod:`worths`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.solvers.deciding import MOST_ROUNDS, Decided, Overload
 from plimsoll.placement.solvers.formulation import MIXING, Share
-from plimsoll.placement.solvers.limits import Limit, Where, limits_of
-from plimsoll.placement.solvers.problem import Kind, Posed, Problem
+from plimsoll.placement.solvers.limits import limits_of
+from plimsoll.placement.solvers.problem import Kind, Posed
+from plimsoll.placement.solvers.worths import Costs, Worths, uses_of
 
 ROUNDS = 300
 """How often some deployments give back their GPUs and choose again."""
@@ -25,15 +25,8 @@ ROUNDS = 300
 RUINED = 12
 """The number of deployments that choose again in one round."""
 
-STEPS = 500
-"""How often the worths of the limits are corrected."""
-
 REPAIRS = 30
 """The most plans in which deployments that miss replicas go to the front."""
-
-MOST_COSTS = 1_000_000
-"""The most costs of a choice that are computed for the worths together: about half a second. A problem with many kinds
-has fewer steps."""
 
 Parts = tuple[tuple[int, int, int], ...]
 """Replicas of one deployment: index of the choice, index of the group, number."""
@@ -79,7 +72,7 @@ class _Search:
         self.posed, self.rounds = posed, rounds
         problem = posed.problem
         limits = limits_of(problem)
-        self.room, self.uses = [limit.at_most for limit in limits], _uses(problem, limits)
+        self.room, self.uses = [limit.at_most for limit in limits], uses_of(problem, limits)
         self.levels = posed.levels or (tuple(demand for members in posed.members for demand in members),)
         level = {demand: number for number, demands in enumerate(self.levels) for demand in demands}
         self.units = sorted(
@@ -94,7 +87,7 @@ class _Search:
     @cached_property
     def costs(self) -> Costs:
         """The costs of all choices, by the worths of what they use."""
-        return _Worths(self.posed.problem, self.room, self.uses).costs()
+        return Worths(self.posed.problem, self.room, self.uses).costs()
 
     def in_turn(self) -> Decided | None:
         found = self._greedy(range(len(self.units)))
@@ -115,7 +108,7 @@ class _Search:
 
     def _cheapened(self, best: list[Parts]) -> list[Parts]:
         """Return the best plan in which some deployments choose again, round after round."""
-        for ruined in _windows(len(self.units)):
+        for ruined in windows(len(self.units)):
             again = self._recreated(best, ruined, self._taken)
             if self._score(again) < self._score(best):
                 best = again
@@ -131,9 +124,8 @@ class _Search:
         def take(unit: _Unit, left: list[float]) -> Parts:
             return self._least_worth(unit, self.costs, left)
 
-        for number, ruined in enumerate(_windows(len(self.units))):
-            lacking = [unit for unit, each in enumerate(self._missing(best)) if each]
-            first = [lacking[(number * RUINED + each) % len(lacking)] for each in range(min(RUINED, len(lacking)))]
+        for number, ruined in enumerate(windows(len(self.units))):
+            first = of_round(number, [unit for unit, each in enumerate(self._missing(best)) if each])
             again = self._recreated(best, list(dict.fromkeys([*first, *ruined])), take)
             if self._score(again) <= self._score(best):
                 best = again
@@ -360,87 +352,6 @@ def _are_missing(missing: Missing) -> bool:
     return any(map(any, missing))
 
 
-Costs = tuple[tuple[tuple[tuple[int, int], float], ...], ...]
-"""For each kind the worth of the room of one replica, by choice and group, the least first."""
-
-
-class _Worths:
-    """What the room of each limit is worth, counted in replicas that have no place because of it.
-
-    A replica has a place if its room is worth less than one replica of its kind. A limit that more replicas want than
-    it holds becomes dearer, and one with room becomes cheaper.
-    """
-
-    def __init__(self, problem: Problem, room: Sequence[float], uses: Mapping[Where, list[tuple[int, float]]]) -> None:
-        self.problem = problem
-        self.room = room
-        self.places = [
-            [
-                ((index, group), uses[number, index, group])
-                for index, choice in enumerate(kind.choices)
-                for group in choice.groups
-            ]
-            for number, kind in enumerate(problem.kinds)
-        ]
-
-    def costs(self) -> Costs:
-        """Return the costs by the mean worths of all steps, since those of a single step go up and down."""
-        now, total = [0.0] * len(self.room), [0.0] * len(self.room)
-        steps = min(STEPS, MOST_COSTS // max(1, sum(map(len, self.places))))
-        for step in range(1, steps + 1):
-            taken = self._taken(now)
-            for row, room in enumerate(self.room):
-                now[row] = max(0.0, now[row] + (taken[row] - room) / max(1.0, room) ** 2 / step**0.5)
-                total[row] += now[row]
-        mean = [each / max(1, steps) for each in total]
-        return tuple(
-            tuple(
-                sorted(
-                    ((where, self._cost(mean, uses)) for where, uses in places),
-                    key=lambda each, kind=kind: (round(each[1], 6), _rank(kind, each[0][0]), each[0]),  # type: ignore[misc]
-                )
-            )
-            for kind, places in zip(self.problem.kinds, self.places, strict=True)
-        )
-
-    def _taken(self, worths: Sequence[float]) -> list[float]:
-        """Return what all replicas use of each limit if each takes the choice that is worth the least."""
-        taken = [0.0] * len(self.room)
-        for kind, count, places in zip(self.problem.kinds, self.problem.counts, self.places, strict=True):
-            cost, uses, size = min(
-                (
-                    (self._cost(worths, uses) * kind.sizes[kind.choices[index].size], uses, kind.choices[index].size)
-                    for (index, _), uses in places
-                ),
-                key=lambda each: each[0],
-            )
-            if cost < kind.replicas:
-                for row, amount in uses:
-                    taken[row] += count * kind.sizes[size] * amount
-        return taken
-
-    @staticmethod
-    def _cost(worths: Sequence[float], uses: Sequence[tuple[int, float]]) -> float:
-        return sum([worths[row] * amount for row, amount in uses])
-
-
-def _rank(kind: Kind, index: int) -> tuple[int, float]:
-    return kind.choices[index].doubts, kind.choices[index].price
-
-
-def _uses(problem: Problem, limits: Sequence[Limit]) -> dict[Where, list[tuple[int, float]]]:
-    uses: dict[Where, list[tuple[int, float]]] = {
-        (number, index, group): []
-        for number, kind in enumerate(problem.kinds)
-        for index, choice in enumerate(kind.choices)
-        for group in choice.groups
-    }
-    for row, limit in enumerate(limits):
-        for where, amount in limit.uses:
-            uses[where].append((row, amount))
-    return uses
-
-
 def _placed(parts: Parts) -> int:
     return sum(replicas for _, _, replicas in parts)
 
@@ -470,7 +381,12 @@ def _regret(kind: Kind) -> float:
     return (prices[1] - prices[0]) * kind.replicas if len(prices) > 1 else float("inf")
 
 
-def _windows(units: int) -> Iterator[list[int]]:
+def of_round(number: int, lacking: Sequence[int]) -> list[int]:
+    """Return those of the deployments that miss replicas that choose first in a round: each has its turn."""
+    return [lacking[(number * RUINED + each) % len(lacking)] for each in range(min(RUINED, len(lacking)))]
+
+
+def windows(units: int) -> Iterator[list[int]]:
     """Yield the deployments to ruin, round after round: spread evenly, in steps that visit different neighbours."""
     for number in range(ROUNDS if units > 1 else 0):
         step = 1 + (number * 7919) % (units - 1)
