@@ -33,6 +33,7 @@ LONGEST_PAUSE_SECONDS = 4800.0
 PATIENT_SECONDS = 900.0
 
 STEP, STARTUP = 30.0, 90.0
+COUNTED = 600
 PULL = "ErrImagePull: manifest unknown"
 MORE = Serves(rate=1.16 * CAPACITY, running=0.5, kv_usage=0.001)
 """One replica more is needed than serve. So few run at a scrape that it teaches nothing of their speed."""
@@ -265,13 +266,13 @@ def test_a_second_addition_while_the_first_still_starts_counts_as_the_second_in_
 def test_an_addition_helps_if_its_figure_falls_more_is_served_or_more_come_and_not_if_fewer_come(
     arrivals: int, served: int, before: int, now: Serves, *, better: bool
 ) -> None:
-    called = Called("kv_percent", before, arrivals, served)
-    assert is_better(added_to(2, called), situation(now)) is better
+    called = Called("kv_percent", before, arrivals, served, COUNTED)
+    assert bool(is_better(added_to(2, called), situation(now))) is better
 
 
 def added_to(replicas: int, called: Called, added: int = 1) -> ChangeRecord:
-    """An addition that led to so many replicas."""
-    return ChangeRecord(NOW, ChangeKind.ADD, "SustainedQueue", replicas, added, called)
+    """An addition that led to so many replicas, as long ago as samples are held."""
+    return ChangeRecord(NOW - COUNTED, ChangeKind.ADD, "SustainedQueue", replicas, added, called)
 
 
 @pytest.mark.parametrize("replicas", [2, 5, 10, 11, 40])
@@ -279,7 +280,7 @@ def added_to(replicas: int, called: Called, added: int = 1) -> ChangeRecord:
 def test_an_addition_that_does_all_that_it_can_helps_however_many_there_were(figure: str, replicas: int) -> None:
     """The load spreads over one replica more: each holds that much less, or so many more requests are served."""
     before = replicas - 1
-    called = Called(figure, 97 if figure == "kv_percent" else 40 * before, 200 * before, 60 * before)
+    called = Called(figure, 97 if figure == "kv_percent" else 40 * before, 200 * before, 60 * before, COUNTED)
     pods = {
         "kv_percent": (replace(FULL, kv_usage=0.97 * before / replicas), FULL),
         "waiting": (replace(BUSY, rate=1.0, waiting=40), replace(BUSY, rate=before / replicas, waiting=40)),
@@ -295,7 +296,7 @@ def test_an_addition_with_which_clearly_more_is_served_helps_although_it_could_d
     replicas: int, added: int, times: float
 ) -> None:
     """The queue stays, because more requests come than are served. The new replicas may be slower ones."""
-    mark = added_to(replicas, Called("waiting", 40, 9000, 600), added)
+    mark = added_to(replicas, Called("waiting", 40, 9000, 600, COUNTED), added)
 
     def served(factor: float) -> Situation:
         return situation(*[replace(BUSY, rate=10 * factor / replicas, waiting=40)] * replicas)
@@ -523,7 +524,7 @@ def test_additions_that_help_are_not_judged_in_vain_while_more_come() -> None:
 def test_a_promise_that_no_replica_keeps_is_not_bought_with_more_of_them() -> None:
     model = replace(replica_model(), slo=Slo(ttft_seconds=0.01))
     course = Course([SERVES], load=replace(EASY, rate=4.0), is_shared=True, model=model).play(900)
-    assert course.history.changes[0].called == Called("ttft_ms", 200, 240, 240)
+    assert course.history.changes[0].called == Called("ttft_ms", 200, 240, 240, 600, 52_800_000)
     assert (course.kinds()[-1], course.wanted) == ("TakeBack", 1)
     assert course.said[-1].decision.reason is DO_NOT_HELP
 

@@ -522,6 +522,10 @@ class CalledStatus(StatusModel):
     before: int = Field(description="Its value when the replicas were added.")
     arrivals_per_minute: int = Field(description="Requests a minute that came.")
     served_per_minute: int = Field(description="Requests a minute that were begun.")
+    counted_seconds: int | None = optional("Time over which these were counted, in seconds.")
+    read_tokens_per_minute: int | None = optional(
+        "Tokens of KV cache that were read in a minute, once for each generated token: the demand for KV cache."
+    )
 
 
 class AdditionResultStatus(StatusModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
 
@@ -59,6 +59,8 @@ class LoadSummary:
         quiet: when a request came last, of the known pods; None if they do not say.
         season: the usual course of the arrivals; None if the days before are not known, or say nothing.
         quiet_before: when a request came last before this process began; None if nothing shows it.
+        tracks: the samples of the known pods.
+        counted_from: POSIX seconds from which on all of them are known, and no replica was removed.
     """
 
     state: SignalState
@@ -73,6 +75,8 @@ class LoadSummary:
     quiet: Quiet | None = None
     season: Season | None = None
     quiet_before: Quiet | None = None
+    tracks: tuple[Track, ...] = field(default=(), compare=False, repr=False)
+    counted_from: float = field(default=0.0, compare=False, repr=False)
 
     @property
     def fresh_pods(self) -> int:
@@ -157,6 +161,8 @@ def summarize(
         ),
         gateway=gateway,
         quiet=quiet_of(known),
+        tracks=tuple(known),
+        counted_from=max([removed_at or 0.0, *(track.begins_at for track in known if not track.is_new)]),
     )
 
 

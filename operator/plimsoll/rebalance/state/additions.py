@@ -14,7 +14,19 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import to_milliseconds, to_per_minute, to_percent, to_rfc3339
 from plimsoll.rebalance.law.promise import missed_figures
-from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.counted import (
+    MOST_SECONDS,
+    NO_GROWTH,
+    Counted,
+    Growth,
+    Level,
+    counted,
+    first_tokens,
+    level_of,
+    steadily,
+)
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import EngineSample, SignalState
 from plimsoll.rebalance.signals.traffic import Traffic
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Wait
 from plimsoll.rebalance.state.history import (
@@ -53,6 +65,13 @@ CLOCK_SECONDS = 5.0
 CLEARLY = 0.1
 """The part by which a figure must fall for an addition to have helped."""
 
+CHANCE = 2.5
+"""Standard deviations beyond which a difference is no chance: less than one in a hundred on either side."""
+
+USUAL_COUNTED_SECONDS = 30.0
+"""The time over which requests were counted for an addition of which that is not known, and over which times to the
+first token are means."""
+
 ANOTHER_LOAD = 0.25
 """The part by which arrivals must rise to be another load, if that is more than chance (three standard deviations of
 independent arrivals). A load that falls is no reason for more replicas."""
@@ -89,7 +108,21 @@ def called_by(reason: DecisionReason, situation: Situation) -> Called | None:
     value = _value(figure, situation, traffic)
     if value is None or value <= 0:
         return None
-    return Called(figure, value, to_per_minute(traffic.arrivals.per_second), to_per_minute(traffic.served))
+    done = _steadily(situation.load, traffic)
+    return Called(
+        figure,
+        value,
+        to_per_minute(traffic.arrivals.per_second),
+        to_per_minute(done.begun_rate),
+        round(done.seconds),
+        to_per_minute(done.read_rate),
+    )
+
+
+def _steadily(load: LoadSummary, traffic: Traffic, since: float = 0.0) -> Counted:
+    """Return the work of the pods since a moment, over the longest time in which it was the same all along."""
+    start, least = max(since, load.counted_from), traffic.recent.seconds
+    return steadily(load.tracks, start, traffic.end, least) or Counted(least, traffic.served * least, 0.0)
 
 
 def _value(figure: str, situation: Situation, traffic: Traffic) -> int | None:
@@ -181,61 +214,160 @@ def _is_settled(mark: ChangeRecord, serves: AdditionResult, situation: Situation
     all_known = load.state is SignalState.FRESH and load.fresh_pods >= placement.ready
     is_whole = placement.ready >= min(mark.replicas or 0, placement.replicas)
     # What was served is counted over the last scrapes: none of them may be older than the addition.
-    counted = 0.0 if load.traffic is None else load.traffic.recent.seconds
-    return all_known and is_whole and situation.now - serves.at >= max(situation.policy.window_seconds, counted)
+    least = 0.0 if load.traffic is None else load.traffic.recent.seconds
+    return all_known and is_whole and situation.now - serves.at >= max(situation.policy.window_seconds, least)
 
 
 def _helped(mark: ChangeRecord, situation: Situation, serves: AdditionResult, before: int) -> AdditionResult:
-    """Judge an addition that has served for a window. If more requests come, it counts as one that helped."""
+    """Judge an addition that has served for a window. If more requests come, it counts as one that helped.
+
+    While chance may explain what is seen, nothing is said. What is not known in the time for which samples are held is
+    no help.
+    """
     traffic, called = situation.load.traffic, mark.called
     value = None if traffic is None or called is None else _value(called.figure, situation, traffic)
-    if is_better(mark, situation):
+    helps, longest = is_better(mark, situation), max(MOST_SECONDS, situation.policy.window_seconds)
+    if helps is None and situation.now - serves.at < longest:
+        return serves
+    if helps:
         return replace(serves, verdict=Verdict.HELPS, at=situation.now, value=value)
     return AdditionResult(Verdict.DOES_NOT_HELP, situation.now, before + 1, value)
 
 
-def is_better(mark: ChangeRecord, situation: Situation) -> bool:
-    """Whether the figure that called for an addition has clearly fallen, more requests are served, or more come.
+def is_better(mark: ChangeRecord, situation: Situation) -> bool | None:
+    """Whether the figure that called for an addition has fallen, more requests are served, or another load came.
 
     The tenth replica takes a tenth of the load at best. So the bound is half of what an addition can do, if that is
-    less than a tenth: what is measured is then nearer to an addition that helps than to one that does not.
+    less than a tenth: what is measured is then nearer to an addition that helps than to one that does not. The figure
+    is compared with what it would be without the addition: it grows with the KV tokens that are read.
+
+    None: it may be chance.
     """
     traffic, called = situation.load.traffic, mark.called
     if traffic is None or called is None:
         return True
-    if has_risen(called.arrivals, traffic, situation.policy.window_seconds):
+    trial = _Trial.of(mark, called, situation, traffic)
+    if _is_another_load(called, trial.growth, traffic, situation.policy.window_seconds):
         return True
-    value = _value(called.figure, situation, traffic)
-    share = mark.added / max(1, mark.replicas or 0)
-    return (
-        value is None
-        or value <= (1 - min(CLEARLY, share / 2)) * called.value
-        or _is_more_served(called.served, share, traffic)
-    )
+    fallen, served = trial.has_fallen(), trial.is_more_served()
+    if fallen or served:
+        return True
+    return False if fallen is False and (served is False or not traffic.waiting) else None
 
 
-def _is_more_served(before: float, share: float, traffic: Traffic) -> bool:
-    """Whether more requests a minute are served than before replicas that take a share of the load.
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What is known of an addition since it serves: ``share`` is the part of the load that it takes at best.
 
-    A tenth that is no chance is enough. While requests wait, an addition that helps raises what is served by its share
-    of the rest; chance may hide that for a long time if few come, so half of it is enough, too.
+    ``done`` is the work since then, and ``growth`` that of the KV tokens that are read a second.
     """
-    now = _MINUTE * traffic.served
-    if traffic.waiting and 0 < share < 1 and now > (1 + share / (1 - share) / 2) * before:
+
+    called: Called
+    share: float
+    traffic: Traffic
+    level: Level | None
+    done: Counted
+    growth: Growth
+
+    @staticmethod
+    def of(mark: ChangeRecord, called: Called, situation: Situation, traffic: Traffic) -> _Trial:
+        load, since = situation.load, mark.at if mark.result is None else mark.result.at
+        start, recent = max(since, load.counted_from), traffic.recent.seconds
+        is_counted = bool(load.tracks) and traffic.end - start >= recent
+        done = counted(load.tracks, start, traffic.end) if is_counted else _steadily(load, traffic)
+        level = _level(called, situation, traffic, since)
+        share = mark.added / max(1, mark.replicas or 0)
+        return _Trial(called, share, traffic, level, done, _growth(called, load, traffic, since))
+
+    def has_fallen(self) -> bool | None:
+        """Whether the figure has fallen by half of what the addition can do, or by a tenth; None: it may be chance."""
+        if self.level is None:
+            return True
+        before, most, (mean, error) = self.called.value, min(2 * CLEARLY, self.share), self.level
+        least, likely, most_grown = (max(1.0, each) * before for each in self.growth)
+        if mean <= (1 - most / 2) * least and least - mean > CHANCE * error:
+            return True
+        is_vain = mean > (1 - most / 2) * likely and mean - (1 - most) * most_grown > CHANCE * error
+        return False if is_vain else None
+
+    def is_more_served(self) -> bool | None:
+        """Whether more requests a minute are served than before replicas that take a share of the load.
+
+        A tenth is enough; while requests wait, half of what the addition adds to the rest, too. None: it may be chance.
+        """
+        before, now = self.called.served, _MINUTE * self.done.begun_rate
+        adds = self.share / (1 - self.share) if self.share < 1 else math.inf
+        most = 1 + min(2 * CLEARLY, adds if self.traffic.waiting else math.inf)
+        counts = self.done.seconds / _MINUTE, (self.called.seconds or USUAL_COUNTED_SECONDS) / _MINUTE
+        if now > (1 + most) / 2 * before and now - before > CHANCE * math.hypot(*_errors(now, before, counts)):
+            return True
+        least = most * before - now
+        is_vain = now <= (1 + most) / 2 * before and least > CHANCE * math.hypot(*_errors(now, before, counts, most))
+        return False if is_vain else None
+
+
+def _errors(now: float, before: float, minutes: tuple[float, float], times: float = 1.0) -> tuple[float, float]:
+    """Return the standard deviations of two rates a minute that were counted over some minutes (Poisson counts)."""
+    return math.sqrt(now / minutes[0]), times * math.sqrt(before / minutes[1])
+
+
+def _growth(called: Called, load: LoadSummary, traffic: Traffic, since: float = 0.0) -> Growth:
+    """Return by how much the KV tokens that are read a second have grown since an addition was called for."""
+    if not called.seconds:
+        return NO_GROWTH
+    begun = called.served * called.seconds / _MINUTE
+    return _steadily(load, traffic, since).growth(called.read_tokens / _MINUTE, begun, CHANCE)
+
+
+def _level(called: Called, situation: Situation, traffic: Traffic, since: float) -> Level | None:
+    """Return a figure since the addition serves, and the error of the difference from the one that called for it.
+
+    It is that of the second half of that time, because a queue that is served away takes the first. A gauge that called
+    is one reading, so it is as uncertain as one. Times to the first token vary about as much as they are long.
+    """
+    figure, load = called.figure, situation.load
+    value = _value(figure, situation, traffic)
+    if value is None:
+        return None
+    start = max((since + traffic.end) / 2, traffic.end - MOST_SECONDS)
+    if figure == "ttft_ms":
+        mean, count = first_tokens(load.tracks, start, traffic.end)
+        before = max(1.0, called.served / _MINUTE * USUAL_COUNTED_SECONDS)
+        mean = to_milliseconds(mean) if count else value
+        return Level(mean, math.hypot(mean / math.sqrt(max(1.0, count)), called.value / math.sqrt(before)))
+    if figure not in _GAUGES or not load.tracks:
+        return Level(value, 0.0)
+    usual, held = situation.placement.kv_capacity_tokens, max(1, load.held_tokens)
+    level = level_of(load.tracks, lambda each: _GAUGES[figure](each, usual, held), start)
+    if level is None:
+        return Level(value, 0.0)
+    at_gateway = traffic.at_gateway if figure == "waiting" else 0.0
+    return Level(level.mean + at_gateway, level.error * math.sqrt(2))
+
+
+def _kv_percent(sample: EngineSample, usual: int, held: int) -> float:
+    return 100 * (sample.kv_usage or 0.0) * (sample.kv_capacity_tokens or usual) / held
+
+
+_GAUGES: dict[str, Callable[[EngineSample, int, int], float]] = {
+    "kv_percent": _kv_percent,
+    "waiting": lambda sample, _usual, _held: sample.waiting or 0.0,
+}
+"""The figures that a scrape has, by a pod's usual KV cache and that of all pods."""
+
+
+def _is_another_load(before: Called, growth: Growth, traffic: Traffic, window_seconds: float) -> bool:
+    """Whether clearly more requests come than were served or came before, or clearly more KV cache is read."""
+    if growth.least > 1 + ANOTHER_LOAD:
         return True
-    return now > (1 + CLEARLY) * before and _is_more(now, before, traffic.recent.seconds)
+    return has_risen(max(before.arrivals, before.served), traffic, window_seconds)
 
 
 def has_risen(arrivals: float, traffic: Traffic, window_seconds: float) -> bool:
-    """Whether clearly more requests come than so many a minute."""
+    """Whether clearly more requests come than so many a minute, which were counted over a window."""
     now = _MINUTE * traffic.arrivals.per_second
-    return now > (1 + ANOTHER_LOAD) * arrivals and _is_more(now, arrivals, window_seconds)
-
-
-def _is_more(per_minute: float, before: float, seconds: float) -> bool:
-    """Whether a rate is above another one by more than chance, if each was counted over some time."""
-    counts = seconds / _MINUTE
-    return (per_minute - before) * counts > 3 * math.sqrt((per_minute + before) * counts)
+    counts = traffic.arrivals.seconds / _MINUTE, window_seconds / _MINUTE
+    return now > (1 + ANOTHER_LOAD) * arrivals and now - arrivals > 3 * math.hypot(*_errors(now, arrivals, counts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,11 +468,12 @@ def last_try(brake: Brake, now: float, until: float) -> Numbers:
 
 
 def _is_same(brake: Brake, called: Called | None, situation: Situation) -> bool:
-    """Whether an addition would be the one again that did not help: for the same figure, and no more come."""
+    """Whether an addition would be the one again that did not help: for the same figure, and no other load came."""
     traffic, before = situation.load.traffic, brake.last.called
     if traffic is None or before is None or called is None or called.figure != before.figure:
         return False
-    return not has_risen(before.arrivals, traffic, situation.policy.window_seconds)
+    growth = _growth(before, situation.load, traffic)
+    return not _is_another_load(before, growth, traffic, situation.policy.window_seconds)
 
 
 def _being_judged(called: Called | None, situation: Situation, wanted: Numbers) -> Wait | None:

@@ -81,13 +81,16 @@ class Called:
     """The figure of the load that called for an addition, by its name, with its value.
 
     ``arrivals`` and ``served`` are the requests a minute that came and that were begun at that time: another load is no
-    test of the addition, and more requests served are a result of it.
+    test of the addition, and more requests served are a result of it. ``read_tokens`` are the KV tokens that were read
+    a minute (:class:`~plimsoll.rebalance.signals.counted.Counted`), counted like ``served`` over ``seconds``.
     """
 
     figure: str
     value: int
     arrivals: int = 0
     served: int = 0
+    seconds: int = 0
+    read_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

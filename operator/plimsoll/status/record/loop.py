@@ -100,6 +100,8 @@ CALLED = Form(
     value=number("before", 0),
     arrivals=number("arrivals_per_minute", 0),
     served=number("served_per_minute", 0),
+    seconds=number("counted_seconds", 0, absent=0),
+    read_tokens=number("read_tokens_per_minute", 0, absent=0),
 )
 
 RESULT = Form(
