@@ -88,8 +88,8 @@ async def test_another_engine_is_proposed_with_both_names_price_gain_and_cause_a
     )
     assert "A replica of vLLM holds " in body["message"]
     assert reported["proposal"].startswith(
-        "Approve this proposal to move to another engine. To set spec.engine.name to vllm keeps the GPUs and the "
-        "number of replicas, if it fits there. The same load would cost "
+        "Approve this proposal to move to another engine. With spec.engine.name vllm it stays on its GPUs with as "
+        "many replicas, if it fits there. The same load would cost "
     )
     assert images(room.there) == images(room.there, "honest") == {IMAGES["sglang"]}
 

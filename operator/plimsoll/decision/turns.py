@@ -761,7 +761,7 @@ def _proposal(decision: LoopDecision, message: str, replicas: int, mode: Rebalan
         case Wait():
             return ""
         case Move(engine=engine) if engine:
-            named = f"To set spec.engine.name to {engine} keeps the GPUs and the number of replicas, if it fits there."
+            named = f"With spec.engine.name {engine} it stays on its GPUs with as many replicas, if it fits there."
             return f"Approve this proposal to move to another engine. {named} {message}"
         case _:
             switch = "moves" if mode is RebalancingMode.AUTO else "mode"
