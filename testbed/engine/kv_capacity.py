@@ -1,4 +1,4 @@
-"""What does vLLM make of a model's caches? Its own code answers."""
+"""What does vLLM make of a model's caches, on GPUs and in host memory? Its own code answers."""
 
 from __future__ import annotations
 
@@ -40,9 +40,21 @@ def ask_kv_groups(cases: Sequence[Mapping[str, Any]]) -> tuple[KvAnswer | KvRefu
     Raises:
         RuntimeError: the engine's code could not be run; the message ends with what it wrote.
     """
-    script = Path(__file__).with_name("kv_groups.py")
+    return tuple(_answer(entry) for entry in _ask("kv_groups.py", cases))
+
+
+def ask_offload_regions(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
+    """Put cases of native offloading to the engine; they and the answers are those of ``offload_region.py``.
+
+    Raises:
+        RuntimeError: the engine's code could not be run; the message ends with what it wrote.
+    """
+    return _ask("offload_region.py", cases)
+
+
+def _ask(script: str, cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     finished = subprocess.run(
-        [str(ensure_engine()), "-P", str(script)],
+        [str(ensure_engine()), "-P", str(Path(__file__).with_name(script))],
         input=json.dumps(list(cases)),
         env=engine_process_environment(),
         capture_output=True,
@@ -55,7 +67,8 @@ def ask_kv_groups(cases: Sequence[Mapping[str, Any]]) -> tuple[KvAnswer | KvRefu
             f"vLLM's KV-cache code could not be run (exit status {finished.returncode}). It wrote:\n"
             f"{finished.stderr[-4000:]}"
         )
-    return tuple(_answer(entry) for entry in json.loads(finished.stdout))
+    answers: list[dict[str, Any]] = json.loads(finished.stdout)
+    return answers
 
 
 def _answer(entry: dict[str, Any]) -> KvAnswer | KvRefused:

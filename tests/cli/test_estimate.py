@@ -398,6 +398,22 @@ def test_every_type_that_fits_has_its_break_even_use(capsys: pytest.CaptureFixtu
     assert "api" not in one(capsys, LLAMA_8B, "--gpu", H100)
 
 
+@pytest.mark.parametrize(
+    ("price", "pays"),
+    [("1.5,3", {"Dedicated", "ScaleToZero"}), ("0.2,0.6", {"ScaleToZero"}), ("0.05,0.2", set[str]())],
+)
+def test_only_what_never_pays_is_said_to_never_pay(
+    price: str, pays: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (LLAMA_8B, "--gpu", H100, *MEANS[:-1], price, "--busy-hours", "8")
+    found = one(capsys, *words)["api"]["paysFromRequestsPerDay"]
+    assert {way for way, least in found.items() if least is not None} == pays
+    shown = " ".join(Ran(capsys, words).shown.split())
+    assert ("A replica never pays" in shown) is not bool(pays)
+    assert ("always runs never pays" in shown) is (pays == {"ScaleToZero"})
+    assert all(f" {found[way]:,}" in shown for way in pays)
+
+
 def test_start_up_and_idle_time_are_those_of_the_command_and_the_manifest(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from testbed.engine.arguments import Accepted, ParserAnswer, Refused, ask_parser
-from testbed.engine.kv_capacity import KvAnswer, KvRefused, ask_kv_groups
+from testbed.engine.kv_capacity import KvAnswer, KvRefused, ask_kv_groups, ask_offload_regions
 from testbed.engine.oracle.ask import ask
 from testbed.engine.oracle.questions import Card, Question
 from tests.engine.recording import Kind, Recording
@@ -44,6 +44,11 @@ def kv_groups(recording: Recording, cases: Sequence[Mapping[str, Any]]) -> list[
         else KvAnswer(**answer | {"block_bytes": tuple(answer["block_bytes"])})
         for answer in recording.answers(KV_GROUPS, [dict(case) for case in cases])
     ]
+
+
+def offload_regions(recording: Recording, cases: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:
+    """What native offloading makes of host memory, as ``testbed/engine/offload_region.py`` says it."""
+    return recording.answers(OFFLOAD_REGIONS, [dict(case) for case in cases])
 
 
 def asked(name: str, config: Mapping[str, Any], **options: Any) -> dict[str, Any]:
@@ -164,6 +169,7 @@ def _without_what_passes(answer: Any) -> Any:
 
 PARSER: Final = Kind("parser", _ask_parser, lasting=_without_what_passes)
 KV_GROUPS: Final = Kind("kv_groups", _ask_kv_groups)
+OFFLOAD_REGIONS: Final = Kind("offload_regions", ask_offload_regions)
 ORACLE: Final = Kind("oracle", _ask_oracle)
 STARTS: Final = Kind("starts", _ask_starts)
 TYPES: Final = Kind("types", _ask_types)

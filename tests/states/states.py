@@ -378,7 +378,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "the API server refuses an object of the router",
         _report(PLACED, _view(), routing=replace(_routing(ready=1), refused="refused to apply httproutes: denied")),
-        "True Serving", "Current", "Healthy", "not routed", "warn", Severity.TROUBLE, "RouterRefused", 0, _NEW,
+        "True Serving", "Current", "Healthy", "not routed", "warn", Severity.TROUBLE, "", 0, "RouterRefused",
     ),
     Case(
         "an engine has less KV cache than declared", _report(OUTGROWN, _view()), "True Serving", "Current", "Healthy",

@@ -68,8 +68,9 @@ class ApiAnswer:
     @property
     def short(self) -> str:
         """A few words below the price of a row."""
-        least = self.pays_from[Way.DEDICATED]
-        pays = "never pays" if least is None else f"pays from {least:,} requests a day"
+        always, zero = (self.pays_from[way] for way in (Way.DEDICATED, Way.SCALE_TO_ZERO))
+        pays = "never pays" if zero is None else f"pays from {zero:,} requests a day if it scales to zero"
+        pays = pays if always is None else f"pays from {always:,} requests a day"
         return f"{pays}; cheapest: {_NAMES[cheapest(self.usd)]}" if self.usd else pays
 
     def sentences(self) -> Iterator[str]:
@@ -96,11 +97,12 @@ class ApiAnswer:
 
     def _pays(self, most: int) -> str:
         always, zero = (self.pays_from[way] for way in (Way.DEDICATED, Way.SCALE_TO_ZERO))
-        if always is None or zero is None:
+        if zero is None:  # it never costs more than one that always runs
             return f"A replica never pays: at its full load it serves {most:,} requests a day, for more than that."
+        runs = "never pays" if always is None else f"pays from {always:,} requests a day"
         return (
-            f"A replica that always runs pays from {always:,} requests a day, one that scales to zero from {zero:,}; "
-            f"at its full load it serves {most:,}."
+            f"A replica that always runs {runs}, one that scales to zero pays from {zero:,} requests a day; at its "
+            f"full load it serves {most:,}."
         )
 
     def document(self) -> dict[str, Any]:

@@ -130,13 +130,13 @@ class Report:
     ``awaits`` are the groups whose new nodes pods wait for.
     ``refused`` is the API server's own message about an object of ours that it refuses, but for those of a router, and
     ``refusal_passes`` is whether it may accept the same object later. ``contested`` names who else keeps changing the
-    number of replicas of one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None if the user
-    declares the size. ``move`` is under way, and ``failed_moves`` are the places that did not come up before. ``late``
-    is a new pool that should serve by now, and whose move cannot be taken back. ``retune`` is a change of settings that
-    the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds). ``late_updates``
-    are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is wanted and what
-    starts one, if the live loop decided that. ``left_out`` names GPUs of the fleet that take no part, and
-    ``coming`` names new nodes that may still be of use; empty if there is none. ``weights`` is the copy on a claim.
+    number of replicas of one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen;
+    None if the user declares the size. ``move`` is under way, and ``failed_moves`` are the places that did not come up
+    before. ``late`` is a new pool that should serve by now, and whose move cannot be taken back. ``retune`` is a change
+    of settings that the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds).
+    ``late_updates`` are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is
+    wanted and what starts one, if the live loop decided that. ``left_out`` names GPUs of the fleet that take no part,
+    and ``coming`` names new nodes that may still be of use; empty if there is none. ``weights`` is the copy on a claim.
     ``kept`` says why another number of replicas is wanted than the spec names, if no live loop decides it. ``engines``
     are the engines that were compared, the one that is taken first; empty if the status keeps what it says, and None if
     the spec names its engine.
