@@ -26,7 +26,7 @@ from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.engines.sglang.memory.estimate import attention_of, estimate
-from plimsoll.engines.sglang.memory.free import effective_share, taken_bytes
+from plimsoll.engines.sglang.memory.free import effective_share, media_bytes, taken_bytes
 from plimsoll.engines.sglang.memory.pool import Pools, cells_of
 from plimsoll.engines.sglang.settings import engine_settings
 from plimsoll.memory.weights import weights_bytes
@@ -174,7 +174,8 @@ def _by_law(row: Row, request: Request, gpu: GpuType, split: Split, settings: En
         return None
     share = effective_share(gpu, settings.static.thousandths, settings.max_model_len, attention_of(request))
     pool = after - free * (1 - share.expected / 100_000)
-    return Pools(cells_of(request, split), settings.static).tokens(int(pool * GIB))
+    kept = media_bytes(request, gpu, settings.max_num_seqs)
+    return Pools(cells_of(request, split), settings.static).tokens(int(pool * GIB) - kept)
 
 
 def _split(row: Row) -> Split:

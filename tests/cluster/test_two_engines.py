@@ -40,8 +40,9 @@ OUTGROWN = engine_spec("outgrown", AUTO, {L40S_POOL: 30_000}, engine=OPEN, concu
 """66,000 tokens are declared. SGLang fits the L40S alone, where its engine gets 30,000; vLLM fits the L4, too."""
 
 
-BESIDE = engine_spec("beside", AUTO, {L4_POOL: 3_000}, engine=OPEN)
-"""SGLang fits the L4, where its engine gets less than is needed; vLLM fits another one, and there is nothing else."""
+LLAMA = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 4096, "concurrency": 1}
+BESIDE = engine_spec("beside", AUTO, {L4_POOL: 8_000}, engine=OPEN, **LLAMA)
+"""It has L4 alone. SGLang gets enough there for one request, and not for four. No other deployment learns from it."""
 MORE_NODES = {"outgrown": {"L4": 1, "L40S": 1}, "beside": {"L4": 2}}
 BESIDE_POOL = f"{L4_POOL}-vllm"
 
@@ -140,13 +141,17 @@ def live(bench: Bench, figure: str, name: str) -> float | None:
 
 
 @pytest.mark.parametrize(
-    ("name", "old_pool", "new_pool", "bill"),
-    [("outgrown", L40S_POOL, L4_POOL, "-$"), ("beside", L4_POOL, BESIDE_POOL, "same price")],
+    ("name", "change", "old_pool", "new_pool", "bill"),
+    [
+        ("outgrown", {}, L40S_POOL, L4_POOL, "-$"),
+        ("beside", {"concurrency": 4}, L4_POOL, BESIDE_POOL, "same price"),
+    ],
 )
 def test_another_engine_is_only_proposed_and_after_an_approval_it_serves_before_the_old_one_ends(
-    bench: Bench, name: str, old_pool: str, new_pool: str, bill: str
+    bench: Bench, name: str, change: dict[str, Any], old_pool: str, new_pool: str, bill: str
 ) -> None:
     bench.view.wait_ready(name)
+    bench.view.patch(name, change)
     known = proposal_of(bench.view, name)
     assert (known["change"], known["reason"]) == ("Move", "OtherEngineFits")
     assert known["summary"].startswith(f"move 1 replica to vLLM on l4-24gb x 1, {bill}")

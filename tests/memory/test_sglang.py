@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Split
-from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, Speculation, StaticShare
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, MediaUse, Speculation, StaticShare
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.engines.sglang.memory.estimate import cache_bytes, estimate
-from plimsoll.engines.sglang.memory.free import effective_share, free_bytes, taken_bytes
+from plimsoll.engines.sglang.memory.free import effective_share, free_bytes, media_bytes, taken_bytes
 from plimsoll.engines.sglang.memory.outside import outside, request_table_bytes
 from plimsoll.engines.sglang.memory.pool import Cells, Pools, cells_of
 from plimsoll.engines.sglang.settings import engine_settings, may_fit, with_a_small_step
@@ -95,15 +95,48 @@ def guessing(wanted: Request, speculation: Speculation) -> Request:
     [
         # 61 layers of 576 numbers of 2 bytes, and one more.
         ("deepseek-ai/DeepSeek-V3", None, 61 * 1_152, 62 * 1_152),
-        # 32 layers of 8 heads of 128, and 16 of 8 heads of 64.
-        ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama__Llama-3.2-1B-Instruct", 32 * 4_096, 32 * 4_096 + 16 * 2_048),
+        # 32 layers of 8 heads of 128. The draft has 16 of 8 heads of 64, which count as much as 16 of the model.
+        ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama__Llama-3.2-1B-Instruct", 32 * 4_096, 48 * 4_096),
     ],
 )
-def test_a_draft_keeps_as_many_tokens_in_layers_of_its_own(name: str, draft: str | None, plain: int, cell: int) -> None:
+def test_a_layer_of_a_draft_counts_as_one_of_the_model(name: str, draft: str | None, plain: int, cell: int) -> None:
     wanted = asked(name)
     own = Speculation(3, uses_predictor=True) if draft is None else Speculation(3, facts_of(draft))
     found = cells_of(guessing(wanted, own), Split(1))
     assert (cells_of(wanted, Split(1)).full, found.full) == (plain, cell)
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "recurrence", "window"),
+    [
+        # Its configuration names no type, and its numbers have 16 bits: 32 heads of 128 x 128; 8,192 channels.
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", 36, 32 * 128 * 128, 8_192 * 3),
+        # Names 32 bits. 125 of these states are the 17.92 GiB that an engine logged (0.5.20, Qwen3.8-27B: same shape).
+        ("Qwen/Qwen3.5-27B", 48, 48 * 128 * 128, 10_240 * 3),
+    ],
+)
+def test_a_recurrence_has_32_bits_unless_a_type_is_named(name: str, layers: int, recurrence: int, window: int) -> None:
+    assert cells_of(asked(name), Split(1)).slot == layers * (4 * recurrence + 2 * window)
+
+
+@pytest.mark.parametrize(
+    ("name", "card", "release", "sequences", "mib"),
+    [
+        ("Qwen/Qwen3-8B", H100, 23, 64, 0),
+        ("Qwen/Qwen3-VL-8B-Instruct", "l40s-48gb", 23, 64, 100),
+        ("Qwen/Qwen3-VL-8B-Instruct", "l40s-48gb", 17, 64, 0),
+        ("Qwen/Qwen3-VL-8B-Instruct", H100, 18, 64, 100),
+        ("Qwen/Qwen3-VL-8B-Instruct", H100, 23, 64, 1024),
+        ("Qwen/Qwen3-VL-8B-Instruct", H100, 23, 400, 3072),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", H100, 23, 400, 100),
+    ],
+)
+def test_a_part_of_the_share_is_kept_for_media(name: str, card: str, release: int, sequences: int, mib: int) -> None:
+    wanted = asked(name)
+    wanted = replace(wanted, engine=replace(wanted.engine, version=EngineVersion(0, 5, release)))
+    assert media_bytes(wanted, gpu(card), sequences) == mib << 20
+    blind = replace(wanted, engine=replace(wanted.engine, media=MediaUse(text_only=True)))
+    assert media_bytes(blind, gpu(card), sequences) == 0
 
 
 def test_a_draft_is_weights_a_reserve_outside_and_never_sure() -> None:

@@ -474,7 +474,7 @@ class FailedMoveStatus(StatusModel):
     pipeline_parallel: int | None = optional("Pipeline stages, if there were several.")
     expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
     data_parallel: int | None = optional(ENGINES)
-    engine: str | None = optional("Engine that did not serve, if it is not vllm.")
+    engine: str | None = optional(f"Name of the engine that did not serve; empty for {DEFAULT_ENGINE}.")
     max_sequences: int | None = optional(
         "Most requests at the same time of one engine, where a change of settings failed at the placement "
         "where the replicas run. Absent where a move to the placement failed."

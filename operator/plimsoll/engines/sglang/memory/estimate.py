@@ -15,7 +15,7 @@ from plimsoll.domain.engines.engine_choice import EngineVersion, StaticShare
 from plimsoll.domain.models.model import Evidence
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.sglang.memory.doubts import doubts_of
-from plimsoll.engines.sglang.memory.free import effective_share, free_bytes, taken_bytes
+from plimsoll.engines.sglang.memory.free import effective_share, free_bytes, media_bytes, taken_bytes
 from plimsoll.engines.sglang.memory.outside import outside
 from plimsoll.engines.sglang.memory.pool import FEWEST_STATES, STATES_OF_REQUEST, Pools, cells_of
 from plimsoll.engines.sglang.memory.weights import weights_error, weights_term
@@ -40,7 +40,8 @@ def attention_of(request: Request) -> str | None:
 def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> MemoryEstimate:
     """Return the VRAM of one rank of ``request`` on ``gpu`` with ``split`` and ``settings``.
 
-    budget = free before the weights x share; pool = budget - weights (``_profile_available_bytes``).
+    budget = free before the weights x share - what is kept for media; pool = budget - weights
+    (``_profile_available_bytes``).
 
     Raises:
         ValueError: the release is older than any known law, or the settings have no static share.
@@ -49,7 +50,7 @@ def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSetti
     static = _static(request, settings)
     share = effective_share(gpu, static.thousandths, settings.max_model_len, attention_of(request))
     free, taken = free_bytes(gpu, split), taken_bytes(gpu, split)
-    budget = free * share.expected // _HUNDRED_THOUSAND
+    budget = free * share.expected // _HUNDRED_THOUSAND - media_bytes(request, gpu, settings.max_num_seqs)
     pools = Pools(cells_of(request, split), static)
     tokens = needed_tokens(engine_shape(request.shape, split)) if request.model.keeps_cache else 0
     by_law = (

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from plimsoll.domain.cluster.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.domain.units import GIB
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import GIB, MIB
 from plimsoll.memory.kinds import Card, card_of, shared_bytes
 
 _FEW = 2
@@ -67,6 +69,32 @@ def taken_bytes(gpu: GpuType, split: Split) -> Taken:
 def free_bytes(gpu: GpuType, split: Split) -> int:
     """Return the memory of one GPU that is expected to be free before the weights."""
     return gpu.usable_bytes - taken_bytes(gpu, split).expected
+
+
+_MEDIA_BYTES = 100 * MIB
+"""``SGLANG_VLM_CACHE_SIZE_MB``: what the engine keeps of its share for the embeddings of images, audio and videos."""
+
+_MEDIA_SINCE, _HOPPER_SINCE = EngineVersion(0, 5, 18), EngineVersion(0, 5, 20)
+_LARGE_HOPPER_BYTES = 60 * GIB
+_QWEN3_VL = ("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration")
+_MANY_REQUESTS = 400
+_TRANSPORT_BYTES, _LARGE_TRANSPORT_BYTES = GIB, 3 * GIB
+"""Qwen3-VL on a large Hopper card keeps the images' features on the GPU instead (``SGLANG_MM_FEATURE_CACHE_MB``)."""
+
+
+def media_bytes(request: Request, gpu: GpuType, sequences: int) -> int:
+    """Return the part of the share that the engine keeps for images, audio and videos; 0 for a model without them.
+
+    Sources: ``mm_runtime_reservation_gb`` of ``mem_cache/kv_cache_configurator.py`` and
+    ``arg_groups/model_overrides/qwen3_vl.py``, read in 0.5.18, 0.5.20, 0.5.22 and 0.5.23.
+    """
+    model, engine = request.model, request.engine
+    if model.encoder is None or engine.media.text_only or engine.version < _MEDIA_SINCE:
+        return 0
+    is_large_hopper = card_of(gpu) is Card.HOPPER and gpu.total_bytes >= _LARGE_HOPPER_BYTES
+    if model.architecture not in _QWEN3_VL or not is_large_hopper or engine.version < _HOPPER_SINCE:
+        return _MEDIA_BYTES
+    return _LARGE_TRANSPORT_BYTES if sequences >= _MANY_REQUESTS else _TRANSPORT_BYTES
 
 
 class Effect(NamedTuple):

@@ -14,12 +14,12 @@ from functools import lru_cache
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import StaticShare
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.models.caches import AttentionCache, CacheSpec, LatentCache, StateCache
+from plimsoll.domain.models.caches import AttentionCache, CacheSpec, LatentCache, StateCache, StateKind
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import WIDE, KvPrecision, Precision
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import ceil_div
-from plimsoll.memory.cache_bytes import PER_TOKEN_CACHES, RankFormat, state_bytes, token_bytes
+from plimsoll.memory.cache_bytes import PER_TOKEN_CACHES, RankFormat, state_shape, token_bytes
 from plimsoll.memory.draft import draft_caches
 from plimsoll.memory.stages import CountedCaches, stage_caches
 from plimsoll.memory.weights import weight_format
@@ -56,6 +56,14 @@ _STATE_RATIO = (9, 10)
 
 FEWEST_STATES, STATES_OF_REQUEST = 3, 5
 """States that one running request may hold: 3, and 5 with the buffer for overlapping steps."""
+
+_CONVOLUTION_BYTES, _RECURRENCE_BYTES = 2, 4
+"""Bytes of one element of a state: the window of a convolution has 16 bits, and a recurrence 32 unless the
+configuration names a type, also where the model has 16 (``mamba2_state_dtype`` of ``configs/mamba_utils.py``, 0.5.18 to
+0.5.23)."""
+
+_CONVOLUTIONS = {StateKind.SHORT_CONV: 2, StateKind.LINEAR: 0}
+"""How many of a state's tensors, of which convolutions come first, are windows of a convolution; of others one is."""
 
 LATENT_PAGE = 64
 """Tokens of a page with FlashMLA's and TensorRT-LLM's kernels for latent attention. Others have one token."""
@@ -136,7 +144,7 @@ class Pools:
 
 
 def cells_of(request: Request, split: Split) -> Cells:
-    """Return the bytes of one rank of the request's model. A draft keeps as many tokens, in its own layers.
+    """Return the bytes of one rank of the request's model. A draft keeps as many tokens.
 
     Raises:
         UnsupportedModel: no law covers a cache of the model, or its format.
@@ -161,10 +169,12 @@ def _cells(
     _refuse_others(model, (cache for cache, _ in (*caches, *draft)))
     full = sum(
         count * token_bytes(cache, rank)
-        for cache, count in (*caches, *draft)
+        for cache, count in caches
         if isinstance(cache, PER_TOKEN_CACHES) and cache not in windows
     )
-    slot = sum(count * state_bytes(cache, rank) for cache, count in caches if isinstance(cache, StateCache))
+    # The engine counts a layer of a draft as large as one of the model (``DefaultPoolConfigurator``).
+    full += full * _attention_layers(draft) // max(1, _attention_layers(caches))
+    slot = sum(count * _state_bytes(cache, rank) for cache, count in caches if isinstance(cache, StateCache))
     if draft and (windows or slot):
         # States of every guessed token, and windows of a draft, have pools of their own.
         raise UnsupportedModel(model.name, "a draft next to windows or recurrent states in SGLang")
@@ -175,6 +185,18 @@ def _cells(
         window_tokens=max((cache.window_tokens or cache.chunk_tokens or 0 for cache in windows), default=0),
         page=LATENT_PAGE if any(isinstance(cache, LatentCache) for cache, _ in caches) else 1,
     )
+
+
+def _attention_layers(caches: CountedCaches) -> int:
+    return sum(count for cache, count in caches if isinstance(cache, AttentionCache | LatentCache))
+
+
+def _state_bytes(cache: StateCache, rank: RankFormat) -> int:
+    """Return the bytes of one state in one layer."""
+    windows = _CONVOLUTIONS.get(cache.kind, 1)
+    named = [tensor[0].dtype_bytes or _RECURRENCE_BYTES for tensor in cache.parts[windows:]]
+    widths = [*[_CONVOLUTION_BYTES] * (len(cache.parts) - len(named)), *named]
+    return sum(elements * width for (elements, _), width in zip(state_shape(cache, rank), widths, strict=True))
 
 
 def has_own_pool(model: ModelFacts, cache: AttentionCache) -> bool:
