@@ -79,6 +79,20 @@ async def test_a_no_is_final(status: int) -> None:
     assert server.asked == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "message", "is_gone"),
+    [
+        (404, 'services "a" not found', True),
+        (409, "Precondition failed: UID in precondition: 1, UID in object meta: 2", True),
+        (409, "the UID in the precondition (1) does not match the UID in record (2).", True),
+        (409, "Operation cannot be fulfilled: the object has been modified; please apply your changes again", False),
+        (403, "a webhook with the precondition that all is well", False),
+    ],
+)
+def test_a_conflict_alone_does_not_say_that_an_object_is_gone(status: int, message: str, is_gone: bool) -> None:
+    assert ClusterRefused("delete services ns/a", status, message).says_gone is is_gone
+
+
 async def test_patience_ends(pauses: list[float]) -> None:
     server = Server(*(refusal(503) for _ in range(50)))
     with pytest.raises(ClusterRefused):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused
@@ -611,6 +611,7 @@ async def test_a_foreign_object_of_that_name_is_named_and_stays(world: World, ki
     at=st.integers(0, 60),
     trouble=st.sampled_from([*KILLS, Trouble.ERROR, Trouble.LOST_ANSWER, Trouble.CONFLICT]),
 )
+@example(modes=["Gateway", "Service"], at=21, trouble=Trouble.CONFLICT)
 async def test_whatever_is_asked_and_whenever_it_is_killed_the_end_is_what_was_asked_last(
     tmp_path: Path, clock: Clock, modes: list[str], at: int, trouble: Trouble
 ) -> None:

@@ -1,4 +1,4 @@
-"""Lists of metadata only, as a real API server answers them."""
+"""Lists of metadata only, and deletions by uid, as a real API server answers them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from plimsoll.adapters.cluster.client import CONFIG_MAPS, INFERENCE_DEPLOYMENTS, NODES, Cluster, Listing
 from plimsoll.adapters.cluster.small_pages import FIRST_OBJECTS
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import DEPLOYMENT_LABEL
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
@@ -60,6 +61,26 @@ async def test_the_first_page_of_names_without_our_label_says_whether_these_are_
     names = {each["metadata"]["name"] for each in foreign} | {"kube-root-ca.crt"}
     assert (len(first.items), first.is_whole) == (FIRST_OBJECTS, False)
     assert (set(versions(every)), every.is_whole) == (names, True)
+
+
+async def test_a_deletion_is_of_one_uid_and_another_object_of_that_name_stays(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    heads = [{"name": name, "namespace": namespace} for name in ("ours", "neighbour")]
+    control_plane.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": head} for head in heads])
+    async with Cluster(str(control_plane.admin_kubeconfig)) as cluster:
+
+        async def names() -> set[str]:
+            return set(versions(await cluster.list(CONFIG_MAPS, namespace=namespace))) - {"kube-root-ca.crt"}
+
+        key = ObjectKey(namespace, "ours")
+        found = await cluster.get(CONFIG_MAPS, key)
+        assert found is not None
+        await cluster.delete(CONFIG_MAPS, key, "00000000-0000-0000-0000-000000000000")
+        assert await names() == {"ours", "neighbour"}
+        for _ in range(2):  # the second time it is gone
+            await cluster.delete(CONFIG_MAPS, key, found["metadata"]["uid"])
+            assert await names() == {"neighbour"}
 
 
 def versions(listing: Listing) -> dict[str, str]:

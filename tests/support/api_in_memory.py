@@ -211,7 +211,7 @@ class ApiInMemory:
         if found is None:
             raise ClusterRefused(f"{kind.plural} {key}", _NOT_FOUND, "not found")
         if uid not in (None, uid_of(found)):
-            raise ClusterRefused(f"{kind.plural} {key}", _CONFLICT, "another uid")
+            raise ClusterRefused(f"{kind.plural} {key}", _CONFLICT, "the UID in the precondition does not match")
         return found
 
     def _store(

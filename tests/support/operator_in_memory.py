@@ -133,7 +133,7 @@ class Client:
         try:
             await self._write(lambda: self.api.delete(kind, key, uid, USER))
         except ClusterRefused as refusal:
-            if refusal.status not in (_GONE, _CONFLICT):
+            if not refusal.says_gone:
                 raise
 
     async def evict(self, key: ObjectKey) -> None:

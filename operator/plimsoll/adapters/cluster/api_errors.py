@@ -26,6 +26,11 @@ _WEBHOOK_IS_DOWN = "failed calling webhook"
 """Text of the API server's answer, with status 500, when a required admission webhook does not answer. A retry does not
 help: a person must repair or remove the webhook (k8s.io/apiserver/pkg/admission/plugin/webhook/errors)."""
 
+_PRECONDITION = "precondition"
+"""A word of the API server's answers, with status 409, when the object has another uid than the one that is named
+(k8s.io/apiserver: ``Preconditions.Check`` in pkg/storage/interfaces.go, ``BeforeDelete`` in pkg/registry/rest/delete.go).
+"""
+
 
 class ClusterRefused(PlimsollError):
     """The API server refused a request.
@@ -46,6 +51,11 @@ class ClusterRefused(PlimsollError):
     def is_passing(self) -> bool:
         """Whether the same request may succeed a moment later."""
         return self.status in _WORTH_ANOTHER_TRY and _WEBHOOK_IS_DOWN not in self.message
+
+    @property
+    def says_gone(self) -> bool:
+        """Whether there is no such object, or another one of its name. A conflict alone says nothing of that."""
+        return self.status == GONE or (self.status == CONFLICT and _PRECONDITION in self.message.lower())
 
 
 class NotLeading(PlimsollError):

@@ -383,7 +383,7 @@ class Cluster:
                 query={"propagationPolicy": "Background"},
             )
         except ClusterRefused as refusal:
-            if refusal.status not in (GONE, CONFLICT):
+            if not refusal.says_gone:
                 raise
 
     async def evict(self, key: ObjectKey) -> None:
