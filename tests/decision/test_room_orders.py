@@ -30,7 +30,7 @@ def deployment(name: str, **changes: Any) -> Deployment:
     } | changes  # fmt: skip
     rebalancing = SimpleNamespace(mode=given["mode"], moves=given["moves"])
     pod = SimpleNamespace(uid=f"p{name}", name=f"pod-{name}", node="n", ready=given["ready"])
-    key = ObjectKey(given["namespace"], name)
+    key = ObjectKey(str(given["namespace"]), name)
     return cast(
         "Deployment",
         SimpleNamespace(
