@@ -9,16 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.domain.decisions.outcomes import Doubt, DoubtKind, Fit, Option, Placed, Rejection, Split
+from plimsoll.domain.decisions.outcomes import Fit, Option, Placed, Rejection, Split
+from plimsoll.domain.decisions.terms import Doubt, DoubtKind
 from plimsoll.domain.engines.engine_choice import EngineRefusal
 from plimsoll.domain.public_words import EngineReason, Reason
 from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.options.verdicts import UNPRICED
 from plimsoll.placement.places.place import place
 from plimsoll.placement.solvers import sizes
 from plimsoll.placement.solvers.engine_offers import RankedAward, offers_of, only_offer
 from plimsoll.placement.solvers.protocol import Award, Stock
-from plimsoll.placement.solvers.sizes import UNPRICED, score_of
 from plimsoll.placement.solvers.sizes import ranked as ranked_of
+from plimsoll.placement.solvers.sizes import score_of
 from tests.support.planning import L4, L40S, fleet, gpu, node, request
 
 Score = tuple[float, float, float, int]
@@ -199,7 +201,7 @@ def test_engines_that_refuse_a_field_come_last_and_alone_say_nothing_of_the_only
 
 def sized(replicas: int, *granted: tuple[Option, int], missing: int, kept: tuple[Any, ...] = ()) -> Award:
     found = award("vllm", *granted, missing=missing, kept=kept)
-    found.demand.request = found.demand.request.with_replicas(replicas)  # type: ignore[misc] - a double
+    cast("Any", found.demand).request = found.demand.request.with_replicas(replicas)
     return found
 
 
@@ -240,7 +242,7 @@ def test_a_mix_is_charged_a_tenth_of_what_all_new_replicas_cost_at_the_cheapest_
 
 def test_of_equal_awards_the_first_one_is_the_best_and_engines_keep_the_order_of_the_ways() -> None:
     awards = [sized(1, (priced("1.00"), 1), missing=1) for _ in range(3)]
-    awards[2].demand.request = replace(  # type: ignore[misc] - a double
+    cast("Any", awards[2].demand).request = replace(
         awards[2].demand.request, engine=replace(request().engine, name="sglang")
     )
     ways = tuple(each.demand for each in (awards[2], awards[0]))

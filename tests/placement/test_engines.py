@@ -21,7 +21,7 @@ from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import EngineReason
 from plimsoll.domain.requests.serving import Request, TotalLoad
 from plimsoll.engines.registry import ENGINES
-from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant, running_engine
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, SeenAnswers, Tenant, running_engine
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import Solver
 from plimsoll.placement.solvers.greedy import solve_greedily
@@ -346,3 +346,14 @@ def test_a_move_is_taken_back_only_to_a_pool_that_need_not_change_its_engine(
         assert all(each.choice is None for each in first.pools if not each.is_active), "what serves is not rendered"
     assert {each.gpu_type: each.state for each in second.pools}[L40S] is PoolState.ACTIVE
     assert [each.place for each in second.rolled_back] == [pool(A100).place]
+
+
+def test_on_an_alternative_engine_the_length_of_answers_is_known_and_the_speed_is_not() -> None:
+    asked = replace(on("vllm", small()), replicas=3, alternatives=(on("sglang", small()),))
+    who = Tenant(asked, 1, answers=SeenAnswers(250.0, "p", 1.7))
+    there = who.on_engine("sglang")
+    assert (there.request.engine.name, there.request.replicas) == ("sglang", 3)
+    assert [each.engine.name for each in there.request.alternatives] == ["vllm"]
+    assert there.answers == SeenAnswers(250.0, "p", 1.0)
+    assert who.on_engine("abacus").request is who.request
+    assert replace(who, answers=None).on_engine("sglang").answers is None

@@ -72,6 +72,14 @@ def test_each_change_is_named_with_what_a_placement_with_it_costs() -> None:
     assert numbers(decision, NARROW)["place"] == "l4-24gb x 1"
 
 
+def test_a_smaller_checkpoint_is_named_where_a_large_cache_just_fits_beside_it() -> None:
+    """65,536 tokens take 8 GiB, and the checkpoint 8.5 GiB of an L4's 24 GB."""
+    decision = decided(request(context=8192, concurrency=8))
+    assert decision.choice is not None
+    assert decision.choice.gpu.name == L40S
+    assert numbers(decision, OTHER)["place"] == "l4-24gb x 1"
+
+
 @pytest.mark.parametrize(("promised", "is_named"), [(0.04, True), (0.02, False)])
 def test_a_card_that_is_too_slow_is_suggested_with_a_change_that_makes_it_fast_enough(
     promised: float, *, is_named: bool

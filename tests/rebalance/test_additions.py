@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from plimsoll.api.v1alpha1.status import ChangeStatus
 from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.signals.traffic import Rate
 from plimsoll.rebalance.state.additions import IN_VAIN, brake_of, has_risen, is_better, pause_seconds, replicas_without
@@ -436,6 +437,15 @@ def test_what_is_taken_back_are_the_last_additions_in_vain_and_no_number_of_some
     facts = situation(EASY, replicas=replicas, history=ChangeHistory(changes), newcomers=failing)
     assert replicas_without(facts) == wanted
     assert replicas_without(replace(facts, now=NOW - 1)) == min(replicas, wanted + 1), "one goes on for half an hour"
+
+
+def test_the_last_addition_in_vain_goes_on_for_half_an_hour_from_the_take_back_on() -> None:
+    changes = ChangeHistory((_made(ChangeKind.ADD, 2, 1, VAIN), _made(ChangeKind.ADD, 4, 2, VAIN)))
+    failing = tuple(Newcomer(NOW - 1890, PULL, 2) for _ in range(3))
+    for now, until in ((NOW - 1.0, to_rfc3339(NOW - 1 + 1800)), (NOW, None)):
+        facts = situation(EASY, replicas=4, history=changes, newcomers=failing, now=now)
+        numbers = dict(decide(facts, room_for_all(4)).decision.numbers)
+        assert (numbers.get("until"), numbers["next_try"]) == (until, "")
 
 
 @pytest.mark.parametrize(("failures", "seconds"), [(0, PATIENT_SECONDS), (1, 1.5 * STARTUP), (2, 60.0)])

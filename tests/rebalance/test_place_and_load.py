@@ -9,6 +9,8 @@ import pytest
 
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.requests.serving import ObservedCapacity
+from plimsoll.placement.demands.pools import Tenant
+from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Wait
@@ -17,6 +19,7 @@ from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import Situation
 from tests.support import live_situations as live
 from tests.support.engine_loads import NOW, Serves
+from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 from tests.support.world_plans import planned
@@ -86,3 +89,34 @@ def test_idle_replicas_go_while_a_move_waits() -> None:
 def test_a_bound_that_holds_the_move_back_is_said_where_the_load_asks_for_nothing() -> None:
     decided = decide(outgrown(CALM, history=SPENT), runs())
     assert (type(decided.decision), decided.decision.reason) == (Wait, DecisionReason.HOURLY_BUDGET_SPENT)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "kinds", "goes_to"),
+    [
+        (("PromiseOutOfReach",), (L40S,), (L40S, Split(1))),
+        (("PromiseOutOfReach", "CheaperPlace"), (L40S,), (L40S, Split(1))),
+        (("CheaperPlace",), (L40S,), None),
+        ((), (L40S,), None),
+        (("PromiseOutOfReach",), (L40S, H100), None),
+    ],
+    ids=["it left a slow place", "once", "a dear one", "none", "it has two places"],
+)
+def test_whoever_left_a_place_that_was_too_slow_gets_further_replicas_where_the_others_are(
+    reasons: tuple[str, ...], kinds: tuple[str, ...], goes_to: tuple[str, Split] | None
+) -> None:
+    asked: list[Tenant] = []
+    usual = room_for_all(2)
+    tenant_now = replace(usual.tenant, pools=tuple(pool(kind, replicas=2 // len(kinds)) for kind in kinds))
+
+    def ask(changed: Tenant) -> Answer:
+        asked.append(changed)
+        return usual.ask(changed)
+
+    history = ChangeHistory(
+        tuple(ChangeRecord(NOW - 9000 - at, ChangeKind.MOVE, each) for at, each in enumerate(reasons))
+    )
+    pressed = replace(live.situation(PRESSING, PRESSING), history=history)
+    decided = decide(pressed, replace(usual, tenant=tenant_now, ask=ask))
+    assert isinstance(decided.decision, AddReplica)
+    assert [each.goes_to for each in asked] == [goes_to]

@@ -83,3 +83,16 @@ def test_the_defaults_are_those_that_the_documentation_states() -> None:
         "additions_per_hour": None,
         "dollars_per_hour": None,
     }
+
+
+@every_case(
+    ("least", "wakes", "kept"),
+    [(0, True, (1, True)), (0, False, (0, False)), (1, True, (1, False)), (2, False, (2, False))],
+)
+def test_a_replica_is_kept_awake_where_a_request_would_start_the_first_one(
+    least: int,
+    wakes: bool,  # noqa: FBT001 - a column
+    kept: tuple[int, bool],
+) -> None:
+    awake = RebalancePolicy(min_replicas=least, max_replicas=4, wakes=wakes).awake
+    assert (awake.min_replicas, awake.cut_off) == kept

@@ -441,6 +441,9 @@ def test_a_suspect_is_certain_after_its_time_and_two_scrapes(reason: DecisionRea
 def test_a_queue_teaches_what_a_replica_does_at_most_only_where_no_other_does_more() -> None:
     just_slow = replace(alone(8.0), rate=2.0, waiting=40.0)
     assert _later(situation(just_slow, alone(8.0), alone(8.0)), 60).memory.most_work is None
+    first, second = replace(alone(8.0), rate=3.0, waiting=5.0), replace(alone(8.0), rate=2.0, waiting=9.0)
+    both = _later(situation(first, second), 60)
+    assert both.memory.most_work == pytest.approx(2.5 * LENGTHS.work, rel=0.05), "five that wait are a queue"
     hot = _later(situation(*_sticky()), 60)
     assert hot.alike is not None
     assert [each.pod for each in hot.alike.favoured] == ["p0"]

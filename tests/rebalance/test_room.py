@@ -22,7 +22,7 @@ from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRe
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.replacement import Progress, Replacement, Step, step_of
-from plimsoll.rebalance.state.room import Asked, Leaving, RoomOrder, last_failure, rests, sealed
+from plimsoll.rebalance.state.room import Asked, Leaving, RoomOrder, last_failure, leaving_of, rests, sealed
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
 from tests.support import live_situations as live
@@ -346,3 +346,33 @@ def test_a_deployment_whose_move_for_others_failed_moves_for_nobody_for_six_hour
 ) -> None:
     assert rests(ChangeHistory((FAILED,)), FAILED.at + hours * HOUR) is is_resting
     assert not rests(ChangeHistory(), FAILED.at)
+
+
+def test_the_pods_of_a_proposal_move_or_end_each_on_its_node() -> None:
+    share = Share(THERE, 2)
+    moves = Change(ObjectKey("default", "a"), share, "n", "m", ("p1", "p2"))
+    ends = Change(ObjectKey("default", "b"), share, "k", None, ("p3",))
+    proposal = Proposal((), (), "R", (), changes=(moves, ends))
+    assert leaving_of(proposal) == (
+        Leaving("p1", "n", ends=False),
+        Leaving("p2", "n", ends=False),
+        Leaving("p3", "k", ends=True),
+    )
+    assert leaving_of(replace(proposal, changes=())) == ()
+    assert sealed("id", leaving_of(proposal)) == sealed("id", reversed(leaving_of(proposal))) != sealed("id", ())
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_for_others"),
+    [
+        (DecisionReason.MAKES_ROOM, True),
+        (DecisionReason.GIVES_WAY, True),
+        (DecisionReason.REPLICA_SLOW, False),
+        (DecisionReason.REPLICA_SILENT, False),
+    ],
+)
+def test_a_replica_is_replaced_for_others_or_because_of_itself(reason: DecisionReason, *, is_for_others: bool) -> None:
+    replacement = Replacement("p", "n", reason, NOW)
+    assert replacement.is_for_others is is_for_others
+    for strays, may in ((("a", "b"), True), (("a", "b", "c"), False), (("a", "b", "x"), True)):
+        assert replace(replacement, strays=strays).may_end("x") is may

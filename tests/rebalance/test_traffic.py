@@ -241,9 +241,17 @@ def test_requests_that_go_to_a_new_pod_instead_of_others_are_no_rise() -> None:
     found = seen(*before, new, ready_since=since)
     assert found.arrivals is found.steady
     assert found.arrivals.per_second == pytest.approx(16.0, rel=0.05)
-    for age in (2 * period, 2 * period + 1):
-        settled = {**since, "new": NOW - age}
-        assert seen(*before, new, ready_since=settled).latest.per_second != pytest.approx(16.0, rel=0.05)
+    settled = {**since, "new": NOW - 2 * period - 1}
+    assert seen(*before, new, ready_since=settled).latest.per_second != pytest.approx(16.0, rel=0.05)
+
+
+@pytest.mark.parametrize(("age", "per_second"), [(29.0, 14.0), (30.0, 20.0), (31.0, 20.0)])
+def test_a_rise_is_news_once_the_longer_time_begins_with_the_new_pod(age: float, per_second: float) -> None:
+    """It gets 12 requests a second for the last 15 of 30 s, and the four old ones 2 each."""
+    known = [pod(f"p{index}", STEADY) for index in range(4)]
+    new = pod("new", IDLE, [NOW - 15, NOW], came=lambda at: 12.0 * (at - NOW + 15))
+    since = {each.pod: LONG_AGO for each in known} | {"new": NOW - age}
+    assert seen(*known, new, ready_since=since).latest.per_second == pytest.approx(per_second, rel=0.01)
 
 
 def test_prompts_that_are_computed_at_last_have_not_come_now() -> None:

@@ -7,7 +7,7 @@ import pytest
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.public_words import Numbers, PriceDoubt
 from plimsoll.facts.prices.remarks import PriceRemark
-from plimsoll.status.words.prices import remark_sentence, remark_summaries
+from plimsoll.status.words.prices import billing_words, remark_sentence, remark_summaries
 
 OLD: Numbers = (("days", 130), ("limit_days", 120), ("newest", "2026-07-15"))
 UPSIDE: Numbers = (("usd", "3.5"), ("lesser", "h100-sxm-80gb"), ("lesser_usd", "4.125"))
@@ -79,3 +79,17 @@ def test_a_summary_has_one_sentence_for_each_word() -> None:
 def test_a_summary_of_many_names_six_and_counts_the_rest() -> None:
     (said,) = remark_summaries(thin(f"card-{number}") for number in range(8))
     assert said.endswith("card-5 and 2 more (see `plimsoll prices`).")
+
+
+@pytest.mark.parametrize(
+    ("billing", "words"),
+    [
+        ("Owned", "; placement counts half of it, because fleet.billing is owned"),
+        ("AssumedOwned", "; placement counts half of it, because nothing here is known to remove idle nodes"),
+        ("OnDemand", ""),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_a_price_of_which_half_counts_is_said_so(billing: str | None, words: str) -> None:
+    assert billing_words(billing) == words

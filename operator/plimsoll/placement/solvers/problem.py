@@ -351,9 +351,7 @@ def undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     kept: list[Choice] = []
     for choice in ordered:
         if not any(
-            each.place[0] == choice.place[0]
-            and each.gpus <= choice.gpus
-            and each.need.is_within(choice.need)
+            each.place[0] == choice.place[0] and each.gpus <= choice.gpus and each.need.is_within(choice.need)
             for each in kept
         ):
             kept.append(choice)
