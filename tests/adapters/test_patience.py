@@ -89,7 +89,7 @@ async def test_a_no_is_final(status: int) -> None:
         (403, "a webhook with the precondition that all is well", False),
     ],
 )
-def test_a_conflict_alone_does_not_say_that_an_object_is_gone(status: int, message: str, is_gone: bool) -> None:
+def test_a_conflict_alone_does_not_say_that_an_object_is_gone(status: int, message: str, *, is_gone: bool) -> None:
     assert ClusterRefused("delete services ns/a", status, message).says_gone is is_gone
 
 
