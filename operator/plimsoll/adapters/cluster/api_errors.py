@@ -28,8 +28,8 @@ help: a person must repair or remove the webhook (k8s.io/apiserver/pkg/admission
 
 _PRECONDITION = "precondition"
 """A word of the API server's answers, with status 409, when the object has another uid than the one that is named
-(k8s.io/apiserver: ``Preconditions.Check`` in pkg/storage/interfaces.go, ``BeforeDelete`` in pkg/registry/rest/delete.go).
-"""
+(k8s.io/apiserver: ``Preconditions.Check`` in pkg/storage/interfaces.go, ``BeforeDelete`` in
+pkg/registry/rest/delete.go)."""
 
 
 class ClusterRefused(PlimsollError):
