@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.signals import tracks
-from plimsoll.rebalance.signals.metrics import Buckets, EngineSample
+from plimsoll.rebalance.signals.metrics import Buckets, EngineSample, PodSignals
 from plimsoll.rebalance.signals.percentiles import FIRST_TOKEN, percentile_of
 from plimsoll.rebalance.signals.tracks import TimeSeries, Track
 from plimsoll.rebalance.signals.traffic import traffic_of
@@ -70,13 +70,13 @@ def test_a_counter_that_fell_began_again_at_zero(values: tuple[float | None, ...
 
 
 def test_a_gauge_may_fall() -> None:
-    assert counting(9, 30, 4).risen(tracks.WAITING, NOW - 600, NOW) == -5
+    assert counting(9, 30, 4).grown(tracks.WAITING, NOW - 600, NOW) == -5
 
 
 def test_a_figure_that_no_scrape_has_is_unknown_and_not_zero() -> None:
     track = counting(None, None)
     assert track.grown(tracks.FIRST_TOKENS, NOW - 600, NOW) is None
-    assert track.risen(tracks.WAITING, NOW - 600, NOW) is None
+    assert track.grown(tracks.WAITING, NOW - 600, NOW) is None
     assert counting(0, 0).grown(tracks.FIRST_TOKENS, NOW - 600, NOW) == 0
 
 
@@ -84,7 +84,7 @@ def test_a_pod_that_has_just_begun_to_serve_is_counted_from_zero() -> None:
     track = counting(40, 60, ready_since=NOW - 20)
     assert (track.is_new, track.begins_at) == (True, NOW - 20)
     assert track.grown(tracks.FIRST_TOKENS, NOW - 600, NOW) == 60
-    assert track.risen(tracks.WAITING, NOW - 600, NOW) == 60
+    assert track.grown(tracks.WAITING, NOW - 600, NOW) == 60
 
 
 def test_a_pod_that_served_before_its_first_scrape_is_counted_from_it() -> None:
@@ -116,7 +116,7 @@ def test_the_life_of_a_pod_begins_with_its_readiness_or_with_a_scrape_before_it(
     track = replace(track, samples=list(map(_with_buckets, track.samples, buckets)))
     grown = 460 if from_zero else 60
     assert track.grown(tracks.FIRST_TOKENS, NOW - 600, NOW) == grown
-    assert track.risen(tracks.WAITING, NOW - 600, NOW) == grown
+    assert track.grown(tracks.WAITING, NOW - 600, NOW) == grown
     of_hundred = percentile_of([track], FIRST_TOKEN, 99, (600.0,), NOW)
     assert (of_hundred is not None) is from_zero, "a p99 needs 300 values"
 
@@ -125,9 +125,9 @@ def _with_buckets(sample: EngineSample, buckets: Buckets) -> EngineSample:
     return replace(sample, first_token_buckets=buckets)
 
 
-def test_a_counter_and_a_gauge_of_the_same_figure_are_kept_apart() -> None:
+def test_a_counter_that_fell_began_again_and_a_gauge_did_not() -> None:
     track = counting(9, 2)
-    assert track.risen(tracks.FIRST_TOKENS, NOW - 600, NOW) == -7
+    assert track.grown(tracks.WAITING, NOW - 600, NOW) == -7
     assert track.grown(tracks.FIRST_TOKENS, NOW - 600, NOW) == 2
 
 
@@ -197,8 +197,6 @@ def test_what_is_remembered_of_a_track_is_what_its_samples_say(
         for read, field in ((tracks.FIRST_TOKENS, "first_tokens_total"), (tracks.FINISHED, "finished_total")):
             expected = plainly_grown(track, field, start, end)
             assert track.grown(read, start, end) == expected
-            plain = [plainly_grown(track, field, end - seconds, end) for seconds in (15.0, 120.0)]
-            assert track.grown_within(read, (15.0, 120.0), end) == (None if expected is None else plain)
 
 
 @given(
@@ -225,3 +223,45 @@ def test_a_turn_finds_the_same_in_tracks_that_earlier_turns_have_asked(
             for some in (kept, [course(*each) for each in pods])
         )
         assert found == anew
+
+
+PLAIN = EngineSample(NOW - 30, 0.3, waiting=4.0, running=2.0, first_tokens_total=10.0, finished_total=9.0)
+BREAKS = [
+    ({}, True), ({"waiting": 0.0}, True), ({"kv_usage": 0.1, "running": 0.0}, True),
+    ({"first_tokens_total": 10.0}, True),
+    ({"first_tokens_total": 9.0}, False), ({"finished_total": None}, False), ({"prompt_tokens_total": 5.0}, False),
+    ({"waiting": None}, False), ({"kv_usage": 1.5}, False), ({"at": NOW - 30}, False), ({"at": NOW - 31}, False),
+]  # fmt: skip
+"""What the second of three samples has instead, and whether all three are steady."""
+
+
+@every_case(("changed", "steady"), BREAKS)
+def test_samples_are_steady_while_nothing_is_missing_and_no_counter_falls(
+    changed: dict[str, float | None], *, steady: bool
+) -> None:
+    samples = (PLAIN, replace(PLAIN, **{"at": NOW - 15, **changed}), replace(PLAIN, at=NOW))  # type: ignore[arg-type]
+    assert (tracks.steady_of(samples) == 3) is steady
+    known = PodSignals("a", samples[:2], tracks.steady_of(samples[:2]))
+    assert tracks.steady_of(samples, known) == tracks.steady_of(samples)
+
+
+STEPS = st.lists(st.tuples(st.floats(0.1, 90), st.floats(0, 1e6), st.floats(0, 50)), min_size=1, max_size=12)
+
+
+@given(STEPS, READY, st.booleans(), st.lists(MOMENTS, min_size=1, max_size=40))
+def test_steady_samples_give_the_figures_that_lines_through_all_of_them_give(
+    steps: list[tuple[float, float, float]],
+    ready_since: float | None,
+    reports_ends: bool,  # noqa: FBT001 - drawn
+    moments: list[float],
+) -> None:
+    at, total, samples = NOW - 650.0, 0.0, list[EngineSample]()
+    for seconds, growth, waiting in steps:
+        at, total = at + seconds, total + growth
+        ended = total / 3 if reports_ends else None
+        samples.append(EngineSample(at, 0.3, waiting=waiting, first_tokens_total=total, finished_total=ended))
+    assert tracks.steady_of(samples) == len(samples)
+    steady, plain = Track("a", samples, ready_since, is_steady=True), Track("a", samples, ready_since)
+    moments = [*moments, *(each.at for each in samples), steady.begins_at, NOW - 2000]
+    for moment in (*moments, *moments):
+        assert steady.at(moment) == plain.at(moment)

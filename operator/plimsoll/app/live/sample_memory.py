@@ -19,6 +19,7 @@ from plimsoll.rebalance.signals.load import (
     USUAL_PERIOD_SECONDS,
 )
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.tracks import steady_of
 
 WHOLE_SECONDS = 150
 """Samples up to this age are kept as they were scraped: the usual window of 120 s, and two scrapes of 15 s."""
@@ -67,7 +68,9 @@ class PodMemory:
     def of(pod: str, samples: tuple[EngineSample, ...], now: float, before: PodMemory | None) -> PodMemory:
         """Return what is remembered of a pod that was read now."""
         is_same = before is not None and before.samples == samples
-        signals = before.signals if before and is_same else PodSignals(pod, settled(samples))
+        signals = (
+            before.signals if before and is_same else _signals(pod, samples, None if before is None else before.signals)
+        )
         gaps = [later.at - earlier.at for earlier, later in pairwise(samples[-4:])]
         period = min(OLDEST_SAMPLE_SECONDS, *gaps) if gaps else None
         return PodMemory(samples, now, before.known_since if before else now, signals, period)
@@ -163,7 +166,7 @@ def _departed(memory: Memory, pods: Collection[str], oldest: float) -> dict[str,
         if young:
             known = memory[pod]
             is_same = len(young) == len(known.samples)
-            gone[pod] = known if is_same else replace(known, samples=young, signals=PodSignals(pod, settled(young)))
+            gone[pod] = known if is_same else replace(known, samples=young, signals=_signals(pod, young, known.signals))
     latest = sorted(gone, key=lambda pod: gone[pod].samples[-1].at, reverse=True)
     return {pod: gone[pod] for pod in latest[: max(MOST_DEPARTED, len(pods))]}
 
@@ -171,6 +174,12 @@ def _departed(memory: Memory, pods: Collection[str], oldest: float) -> dict[str,
 def signals_of(memory: Memory) -> dict[str, PodSignals]:
     """Return the remembered samples of each pod that has any. A lone impossible number is left out."""
     return {pod: known.signals for pod, known in memory.items() if known.samples}
+
+
+def _signals(pod: str, samples: Sequence[EngineSample], before: PodSignals | None) -> PodSignals:
+    """Return the samples that decide: of the ``before`` known ones some may be gone, and what is new follows them."""
+    found = settled(samples)
+    return PodSignals(pod, found, steady_of(found, before))
 
 
 def _merged(before: Sequence[EngineSample], read: Sequence[EngineSample], now: float) -> list[EngineSample]:

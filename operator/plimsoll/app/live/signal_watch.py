@@ -232,9 +232,12 @@ class LiveSignals:
 
     def _is_due(self, key: ObjectKey, what: WantedSamples, clock: float) -> bool:
         """Whether an object has something new to read: a sample, or a pod. A namespace that rests has nothing."""
-        pace, memory = self._paces.get(key), self.memories.get(key, {})
-        is_new = pace is None or (not pace.is_apart and any(pod not in memory for pod in what.pods))
-        return clock >= self._rests.get(key.namespace, -math.inf) and (is_new or pace is None or clock >= pace.due)
+        pace = self._paces.get(key)
+        if clock < self._rests.get(key.namespace, -math.inf):
+            return False
+        if pace is None or clock >= pace.due:
+            return True
+        return not (pace.is_apart or all(map(self.memories.get(key, {}).__contains__, what.pods)))
 
     def _question(self, reader: SignalReader, key: ObjectKey, what: WantedSamples) -> _Question:
         pace = self._paces.get(key, _Pace())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from operator import attrgetter
 
 from plimsoll.rebalance.signals.metrics import EngineSample
-from plimsoll.rebalance.signals.tracks import Track
+from plimsoll.rebalance.signals.tracks import Track, times_of
 
 LONGEST_HOLE_SECONDS = 90.0
 """The longest time without a scrape, or without a turn of the loop, that counts as quiet. The counters would show what
@@ -61,17 +60,19 @@ def together(each: Sequence[Quiet]) -> Quiet:
 
 def _quiet(track: Track) -> Quiet | None:
     """Return the same for one pod. A counter that fell began again at zero, and what was before it is unknown."""
-    first, newest_first = track.samples[0], [*pairwise(track.samples)][::-1]
+    samples, moments = track.samples, track.once(times_of)
     if not _says(track.newest):
         return None
+    newest_first = zip(samples[-2::-1], samples[::-1], strict=False)
     served = (after.at for before, after in newest_first if _is_busy(after) or _has_served(before, after))
-    holes = (after.at for before, after in newest_first if _is_hole(before, after))
-    last = next(served, first.at if _is_busy(first) else None)
-    return Quiet(first.at, track.newest.at, last, next(holes, None))
-
-
-def _is_hole(before: EngineSample, after: EngineSample) -> bool:
-    return after.at - before.at > LONGEST_HOLE_SECONDS or not (_says(before) and _says(after))
+    last = next(served, moments[0] if _is_busy(samples[0]) else None)
+    says = [True] * len(samples) if track.is_steady else [*map(_says, samples)]
+    holes = (
+        moments[index]
+        for index in range(len(samples) - 1, 0, -1)
+        if moments[index] - moments[index - 1] > LONGEST_HOLE_SECONDS or not (says[index] and says[index - 1])
+    )
+    return Quiet(moments[0], moments[-1], last, next(holes, None))
 
 
 def _has_served(before: EngineSample, after: EngineSample) -> bool:

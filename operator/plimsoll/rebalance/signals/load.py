@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -19,7 +20,7 @@ from plimsoll.rebalance.signals.metrics import (
     SignalState,
     worst,
 )
-from plimsoll.rebalance.signals.tracks import NEW_SECONDS, Track
+from plimsoll.rebalance.signals.tracks import NEW_SECONDS, Track, is_complete, times_of
 from plimsoll.rebalance.signals.traffic import Traffic, traffic_of
 
 OLDEST_SAMPLE_SECONDS = 60.0
@@ -215,6 +216,9 @@ class _Found:
 
     @staticmethod
     def _read(signals: PodSignals, ready_since: float | None, now: float) -> _Found:
+        samples = signals.samples
+        if samples and signals.steady == len(samples) and samples[-1].at <= now + CLOCK_TOLERANCE_SECONDS:
+            return _Found._of_steady(signals, ready_since)
         mine = sorted(
             (each for each in signals.samples if ready_since is None or not each.at < ready_since), key=_moment
         )
@@ -225,8 +229,22 @@ class _Found:
             return _Found(latest, newest_at, is_invalid=True)
         if not usable:
             return _Found(latest, newest_at)
-        track = Track(signals.pod, usable, ready_since)
-        return _Found(latest, newest_at, track=track, period=_period([track]), capacity=_capacity(usable))
+        return _Found._of(latest, newest_at, Track(signals.pod, usable, ready_since))
+
+    @staticmethod
+    def _of_steady(signals: PodSignals, ready_since: float | None) -> _Found:
+        """Return the same of samples that are usable, and in the order of time."""
+        mine: Sequence[EngineSample] = signals.samples
+        if ready_since is not None:
+            mine = mine[bisect_left(mine, ready_since, key=_moment) :]
+        if not mine:
+            return _Found(-math.inf)
+        newest = mine[-1].at
+        return _Found._of(newest, newest, Track(signals.pod, mine, ready_since, is_steady=True))
+
+    @staticmethod
+    def _of(latest: float, newest_at: float | None, track: Track) -> _Found:
+        return _Found(latest, newest_at, track=track, period=_period([track]), capacity=_capacity(track.samples))
 
 
 def _moment(sample: EngineSample) -> float:
@@ -236,7 +254,7 @@ def _moment(sample: EngineSample) -> float:
 
 def is_usable(sample: EngineSample, now: float) -> bool:
     """Whether a sample can decide something: all of its numbers are possible, and use and queue of the engine known."""
-    return sample.kv_usage is not None and sample.waiting is not None and is_possible(sample, now)
+    return is_complete(sample) and sample.at <= now + CLOCK_TOLERANCE_SECONDS
 
 
 def is_possible(sample: EngineSample, now: float) -> bool:
@@ -249,5 +267,10 @@ def _capacity(samples: Sequence[EngineSample]) -> int | None:
 
 
 def _period(known: Sequence[Track]) -> float | None:
-    gaps = [later.at - earlier.at for track in known for earlier, later in pairwise(track.samples[-8:])]
+    gaps = [gap for track in known for gap in track.once(_gaps)]
     return median(gaps) if gaps else None
+
+
+def _gaps(track: Track) -> list[float]:
+    """Return the seconds between its last scrapes."""
+    return [later - earlier for earlier, later in pairwise(track.once(times_of)[-8:])]

@@ -138,12 +138,16 @@ def _can_be(sample: EngineSample) -> bool:
 class PodSignals:
     """The samples of one pod, in any order.
 
+    So many of the newest are ``steady``, as :func:`plimsoll.rebalance.signals.tracks.steady_of` finds. 0 says nothing,
+    and changes no figure: it takes longer to find.
+
     ``known`` keeps what was found from them, by what else it was found from. A pod that has nothing new is not looked
     through again in the next turn.
     """
 
     pod: str
     samples: tuple[EngineSample, ...] = ()
+    steady: int = field(default=0, repr=False, compare=False)
     known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
-from plimsoll.rebalance.signals.metrics import COUNTS, EngineSample, counts_of
+from plimsoll.rebalance.signals.metrics import COUNTS, EngineSample, PodSignals, counts_of
 
 T = TypeVar("T")
-K = TypeVar("K")
 
 Read = int
 """One figure of a sample: its place among :data:`~plimsoll.rebalance.signals.metrics.COUNTS`."""
@@ -41,15 +40,27 @@ class TimeSeries(NamedTuple):
         return low + (values[right] - low) * (moment - before) / (times[right] - before)
 
 
+Row = tuple[float | None, ...]
+"""The figures of a pod at a moment, in the order of :data:`~plimsoll.rebalance.signals.metrics.COUNTS`; None: it does
+not report this one."""
+
+MOST_MOMENTS = 24
+"""The moments of which the figures of a pod are kept: twice those that one turn asks for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The usable samples of one pod in the order of time, and since when it serves (POSIX seconds; None: unknown)."""
+    """The usable samples of one pod in the order of time, and since when it serves (POSIX seconds; None: unknown).
+
+    ``is_steady``: all of them are, as :func:`steady_of` finds. Then a figure at a moment follows from the two samples
+    around it.
+    """
 
     pod: str
     samples: Sequence[EngineSample]
     ready_since: float | None = None
-    _counters: dict[Read, TimeSeries | None] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _gauges: dict[Read, TimeSeries | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    is_steady: bool = field(default=False, compare=False)
+    _rows: dict[float, Row] = field(default_factory=dict, init=False, repr=False, compare=False)
     _found: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, find: Callable[[Track], T]) -> T:
@@ -58,13 +69,6 @@ class Track:
             self._found[find] = find(self)
         found: T = self._found[find]
         return found
-
-    def last(self, find: Callable[[Track, K], T], key: K) -> T:
-        """Return what a function finds in this track for a key. It looks once for as long as the key stays the same."""
-        known: tuple[K, T] | None = self._found.get(find)
-        if known is None or known[0] != key:
-            known = self._found[find] = key, find(self, key)
-        return known[1]
 
     @property
     def newest(self) -> EngineSample:
@@ -84,52 +88,63 @@ class Track:
 
     def after(self, moment: float) -> Sequence[EngineSample]:
         """Return the samples after a moment, POSIX seconds."""
-        return self.samples[bisect_right(self.once(_times), moment) :]
+        return self.samples[bisect_right(self.once(times_of), moment) :]
 
     def grown(self, read: Read, start: float, end: float) -> float | None:
-        """Return how much a counter grew; None if it is not reported. A value that fell began again at zero."""
-        line = self._counters[read] if read in self._counters else self._counter(read)
-        return None if line is None else line.at(end) - line.at(start)
+        """Return how much a counter grew, or a gauge rose; None if it is not reported.
 
-    def grown_within(self, read: Read, times: Sequence[float], end: float) -> list[float] | None:
-        """Return the same for each of some times in seconds, all of which end at one moment."""
-        line = self._counters[read] if read in self._counters else self._counter(read)
-        if line is None:
-            return None
-        last = line.at(end)
-        return [last - line.at(end - seconds) for seconds in times]
+        A counter that fell began again at zero.
+        """
+        before, after = self.at(start)[read], self.at(end)[read]
+        return None if before is None or after is None else after - before
 
-    def risen(self, read: Read, start: float, end: float) -> float | None:
-        """Return the change of a gauge; None if it is not reported."""
-        if read not in self._gauges:
-            self._gauges[read] = self._line(read)
-        line = self._gauges[read]
-        return None if line is None else line.at(end) - line.at(start)
+    def at(self, moment: float) -> Row:
+        """Return all figures at a moment. A counter is a total without resets: only differences of it count."""
+        row = self._rows.get(moment)
+        if row is None:
+            if len(self._rows) >= MOST_MOMENTS:
+                self._rows.clear()
+            row = self._rows[moment] = self._between(moment) if self.is_steady else self._on_lines(moment)
+        return row
 
-    def _counter(self, read: Read) -> TimeSeries | None:
-        line = self._line(read)
-        found = self._counters[read] = line and TimeSeries(line.times, _without_resets(line.values))
-        return found
+    def _on_lines(self, moment: float) -> Row:
+        return tuple([None if line is None else line.at(moment) for line in self.once(_lines)])
 
-    def _line(self, read: Read) -> TimeSeries | None:
-        times: Sequence[float] = self.once(_times)
-        values: Sequence[Any] = self.once(_columns)[read]
-        if None in values:
-            known = [(at, value) for at, value in zip(times, values, strict=True) if value is not None]
-            if not known:
-                return None
-            times, values = zip(*known, strict=True)
-        if self.is_new and self.begins_at < times[0]:
-            times, values = [self.begins_at, *times], [0.0, *values]
-        return TimeSeries(times, values)
+    def _between(self, moment: float) -> Row:
+        """Return the same from two samples: none of the others changes it where no counter fell and none is missing."""
+        times, begin = self.once(times_of), self.begins_at
+        low: Row = _ZEROS
+        right = bisect_right(times, moment)
+        if right == len(times):
+            return counts_of(self.samples[-1])
+        if right:
+            begin, low = times[right - 1], counts_of(self.samples[right - 1])
+        elif begin == times[0]:
+            return counts_of(self.samples[0])
+        part, whole = max(moment, begin) - begin, times[right] - begin
+        pairs = zip(low, counts_of(self.samples[right]), strict=True)
+        return tuple([None if one is None or two is None else one + (two - one) * part / whole for one, two in pairs])
 
 
-def _times(track: Track) -> list[float]:
+def times_of(track: Track) -> list[float]:
+    """Return the moments of its samples."""
     return [sample.at for sample in track.samples]
 
 
-def _columns(track: Track) -> list[tuple[float | None, ...]]:
-    return [*zip(*map(counts_of, track.samples), strict=True)]
+def _lines(track: Track) -> list[TimeSeries | None]:
+    """Return the line of each figure, whatever is missing and however often the engine began again."""
+    return [_line(track, *each) for each in enumerate(zip(*map(counts_of, track.samples), strict=True))]
+
+
+def _line(track: Track, read: Read, values: Sequence[float | None]) -> TimeSeries | None:
+    times = track.once(times_of)
+    known = [(at, value) for at, value in zip(times, values, strict=True) if value is not None]
+    if track.is_new and known and track.begins_at < known[0][0]:
+        known = [(track.begins_at, 0.0), *known]
+    if not known:
+        return None
+    moments, figures = zip(*known, strict=True)
+    return TimeSeries(moments, figures if read in _GAUGES else _without_resets(figures))
 
 
 def _without_resets(values: Sequence[float]) -> Sequence[float]:
@@ -157,3 +172,38 @@ GAP_SECONDS = COUNTS.index("token_gap_seconds_total")
 PREFIX_QUERIES = COUNTS.index("prefix_queried_tokens_total")
 PREFIX_HITS = COUNTS.index("prefix_hit_tokens_total")
 BEHIND_HITS = COUNTS.index("behind_hit_tokens_total")
+
+_GAUGES = frozenset((COUNTS.index("kv_usage"), WAITING, RUNNING))
+_ZEROS = (0.0,) * len(COUNTS)
+
+
+def steady_of(samples: Sequence[EngineSample], known: PodSignals | None = None) -> int:
+    """Return how many of the newest samples are steady.
+
+    They are as long as each is usable and later than the one before it, reports the same figures, and no counter fell.
+    If some of them are left out, the others still are. So samples that are ``known`` to be steady are not looked
+    through again; they keep their order.
+    """
+    before = (
+        frozenset(map(id, known.samples[len(known.samples) - known.steady :])) if known is not None else frozenset()
+    )
+    later, was_known = None, False
+    for count, each in enumerate(reversed(samples)):
+        is_known = id(each) in before
+        is_checked = is_known and was_known
+        if not is_checked and not (is_complete(each) and (later is None or _goes_on(each, later))):
+            return count
+        later, was_known = each, is_known
+    return len(samples)
+
+
+def is_complete(sample: EngineSample) -> bool:
+    """Whether use and queue of the engine are known, and all numbers of the sample can be."""
+    return sample.kv_usage is not None and sample.waiting is not None and sample.is_possible
+
+
+def _goes_on(before: EngineSample, after: EngineSample) -> bool:
+    pairs = enumerate(zip(counts_of(before), counts_of(after), strict=True))
+    return before.at < after.at and all(
+        one is two if one is None or two is None else one <= two or read in _GAUGES for read, (one, two) in pairs
+    )

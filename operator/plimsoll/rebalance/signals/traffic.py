@@ -354,8 +354,8 @@ def _came(track: Track, start: float, end: float, lengths: Lengths | None) -> fl
     First tokens would count a request when its prompt is computed. After a time of overload many are at once, so a
     backlog that is served would look like a rise. They count only if the pod does not report what ended or what runs.
     """
-    waiting = track.risen(tracks.WAITING, start, end) or 0.0
-    ended, running = track.grown(tracks.FINISHED, start, end), track.risen(tracks.RUNNING, start, end)
+    waiting = track.grown(tracks.WAITING, start, end) or 0.0
+    ended, running = track.grown(tracks.FINISHED, start, end), track.grown(tracks.RUNNING, start, end)
     if ended is None or running is None:
         return _started(track, start, end, lengths) + waiting
     return ended + running + waiting + track.once(_left_per_second) * (end - start)
@@ -370,7 +370,7 @@ def _left_per_second(track: Track) -> float:
     begun, ended = track.grown(tracks.FIRST_TOKENS, start, end), track.grown(tracks.FINISHED, start, end)
     if begun is None or ended is None or end <= start:
         return 0.0
-    return max(0.0, begun - ended - (track.risen(tracks.RUNNING, start, end) or 0.0)) / (end - start)
+    return max(0.0, begun - ended - (track.grown(tracks.RUNNING, start, end) or 0.0)) / (end - start)
 
 
 def _started(track: Track, start: float, end: float, lengths: Lengths | None) -> float:
@@ -435,23 +435,16 @@ class _Span(NamedTuple):
 def _spans(ends: _Ends, times: tuple[float, ...]) -> tuple[list[_Span], list[_Span]]:
     """Return the prompts that began, and the answers that ended, over each of some times up to the ends."""
     begun, ended = list[_Span](), list[_Span]()
-    for seconds, of_pods in zip(
-        times, zip(*(track.last(_counted, (times, end)) for track, end in ends), strict=True), strict=True
-    ):
-        prompts, firsts, outputs, finished = map(sum, zip(*of_pods, strict=True))
+    for seconds in times:
+        prompts, firsts, outputs, finished = (
+            sum([track.grown(read, end - seconds, end) or 0.0 for track, end in ends]) for read in _COUNTED
+        )
         begun.append(_Span(seconds, Sum(prompts, firsts)))
         ended.append(_Span(seconds, Sum(outputs, finished)))
     return begun, ended
 
 
 _COUNTED = (tracks.PROMPTS, tracks.FIRST_TOKENS, tracks.FINISHED_OUTPUTS, tracks.FINISHED)
-
-
-def _counted(track: Track, key: tuple[tuple[float, ...], float]) -> list[tuple[float, ...]]:
-    """Return how much each of these counters grew over each of some times up to a moment."""
-    times, end = key
-    unknown = [0.0] * len(times)
-    return [*zip(*(track.grown_within(read, times, end) or unknown for read in _COUNTED), strict=True)]
 
 
 def _steady(spans: Sequence[_Span]) -> _Span:
