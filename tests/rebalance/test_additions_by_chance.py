@@ -36,8 +36,8 @@ class World:
     """One load: ``rate`` requests a second in all, on so many replicas, to which one is added.
 
     From the moment on at which the new one serves, the rate is ``served`` times as high, each pod has ``kv_after`` of
-    its KV cache in use, and prompts and answers are ``longer`` times as long. ``noise`` is that of the readings: a part of
-    a tenth of the KV cache, and of the square root of a queue.
+    its KV cache in use, and prompts and answers are ``longer`` times as long. ``noise`` is that of the readings: a part
+    of a tenth of the KV cache, and of the square root of a queue.
     """
 
     rate: float
