@@ -87,7 +87,14 @@ slowness = st.integers(34, 300).map(lambda percent: percent / 100)
 figures = optional(st.integers(1, LARGEST_BOUND).map(float))
 place: Drawn = {"gpu_type": texts, "split": splits}
 counts = st.integers(0, LARGEST_BOUND)
-called: Drawn = {"figure": texts, "value": counts, "arrivals": counts, "served": counts}
+called: Drawn = {
+    "figure": texts,
+    "value": counts,
+    "arrivals": counts,
+    "served": counts,
+    "seconds": counts,
+    "read_tokens": counts,
+}
 result: Drawn = {
     "verdict": st.sampled_from(Verdict),
     "at": times,
@@ -380,7 +387,16 @@ def test_a_field_out_of_bounds_is_named_as_it_is_written(field: Field, written: 
 
 BOUNDS: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "SIZE": {"replicas": (1, MOST_REPLICAS), "concurrency": (1, MOST_CONCURRENCY)},
-    "CALLED": dict.fromkeys(("before", "arrivals_per_minute", "served_per_minute"), (0, LARGEST_BOUND)),
+    "CALLED": dict.fromkeys(
+        (
+            "before",
+            "arrivals_per_minute",
+            "served_per_minute",
+            "counted_seconds",
+            "read_tokens_per_minute",
+        ),
+        (0, LARGEST_BOUND),
+    ),
     "RESULT": {"in_a_row": (0, MOST_REPLICAS), "after": (0, LARGEST_BOUND)},
     "MARK": {"added": (0, MOST_REPLICAS)},
     "REBALANCING": dict.fromkeys(("base_replicas", "target_replicas"), (0, MOST_REPLICAS)),
