@@ -112,7 +112,7 @@ async def test_a_deletion_that_is_refused_stops_no_other_write_and_is_said_befor
     await operator.start()
     applied = operator.client.apply
 
-    async def refuse_pickers(manifest: Body, *more: Any, **others: Any) -> Any:
+    async def refuse_pickers(manifest: dict[str, Any], *more: Any, **others: Any) -> Any:
         if manifest["metadata"]["name"] == "one-picker":
             raise ClusterRefused("apply the picker", 403, "a policy forbids it")
         return await applied(manifest, *more, **others)
