@@ -34,7 +34,6 @@ from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.starts import StartCommand, StartOptions
 from plimsoll.facts.models.pooling import as_pooling
 
-
 _VERSION = "spec.engine.version"
 
 
