@@ -167,6 +167,11 @@ def test_a_field_like_no_other_is_refused_with_those_that_there_are_if_they_are_
     assert f"{path}: {said}" in str(refusal(manifest_with(path, value)))
 
 
+def test_a_field_beside_the_spec_that_does_not_exist_is_not_missing_where_it_is_null() -> None:
+    refused = refusal(manifest_with("spc", None))
+    assert str(refused) == "spc: 'null' cannot be used. There is no such field: write spec."
+
+
 @given(st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=12), st.sampled_from(["", "engine", "gpu"]))
 def test_no_field_that_does_not_exist_is_taken(name: str, place: str) -> None:
     known = (SPEC["properties"][place] if place else SPEC)["properties"]

@@ -31,6 +31,12 @@ def test_an_encoder_pools_without_a_word(engine: dict[str, Any]) -> None:
     [
         (bge_m3, {"runner": "Generate"}, "spec.engine.runner", "XLMRobertaModel does not generate: remove runner."),
         (bge_m3, {"version": "0.10.0"}, "spec.engine.version", "vLLM 0.10.0 does not support it: use 0.10.2 or newer."),
+        (
+            bge_m3,
+            {"name": "sglang", "version": "0.5.15"},
+            "spec.engine.version",
+            "It is not supported with SGLang: set spec.engine.name to vllm.",
+        ),
         (bge_m3, {"lora": {}}, "spec.engine.lora", "No law covers adapters of encoders; remove it."),
         (
             qwen3_embedding,

@@ -255,7 +255,8 @@ def test_auto_carries_a_change_into_the_target_and_the_history() -> None:
     turn = turn_of(spec_of(), usage=PRESSURE)
     assert isinstance(turn.decision, AddReplica)
     assert (turn.acted, turn.standing.target_replicas, destination(turn)) == (True, 2, {"l40s-48gb": 2})
-    called = Called("kv_percent", 100)
+    # 18 tokens of one answer in 18 s, each of which reads 9 on average
+    called = Called("kv_percent", 100, seconds=18, read_tokens=18 * 9 * 60 // 18)
     made = ChangeRecord(NOW, ChangeKind.ADD, "SustainedKvPressure", 2, added=1, called=called)
     assert turn.standing.history.changes == (made,)
     assert turn.standing.last_change is not None

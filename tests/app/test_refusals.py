@@ -37,6 +37,15 @@ def test_a_refused_workload_concerns_its_pool_and_anything_else_all_pools(clock:
     assert refusals.note("b", "", FORBIDDEN).since_by_pool(pools) == dict.fromkeys(pools, clock[0])
 
 
+def test_the_time_of_a_refused_router_is_none_of_a_refused_engine(clock: list[float]) -> None:
+    refusals = Refusals()
+    assert refusals.note("a", "", FORBIDDEN, of_router=True).since_by_pool(("h100",)) == {}
+    clock[0] += 86_400
+    assert refusals.note("a", "h100", FORBIDDEN).since_by_pool(("h100",)) == {"h100": 87_400.0}
+    clock[0] += 60
+    assert refusals.note("a", "h100", FORBIDDEN).since_by_pool(("h100",)) == {"h100": 87_400.0}
+
+
 def test_the_sentence_quotes_the_server_up_to_800_characters() -> None:
     said = Refusals().note("a", "h100", ClusterRefused("apply Deployment ns/chat", 403, "x" * 900)).sentence()
     assert said == f"The API server refused to apply Deployment ns/chat: {'x' * 800}"

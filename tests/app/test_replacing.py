@@ -14,7 +14,7 @@ from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from testbed.fleet import gpu_node
-from tests.support.installed import inference_deployment
+from tests.support.installed import condition, inference_deployment
 from tests.support.live_loop import engine_spec
 from tests.support.operator_in_memory import Trouble
 from tests.support.plays import Play, Theatre, hurried_theatre
@@ -73,6 +73,30 @@ async def test_a_silent_replica_goes_after_a_new_one_serves_on_another_node(thea
     assert [write for write in play.writes(began) if "neighbour" in write[2]] == []
     [note] = play.notes("RebalancedReplaceReplica")
     assert f"on node {node}" in note
+
+
+async def test_a_replaced_replica_goes_though_an_object_of_a_router_is_refused(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = await prepared_in(theatre)
+    applied = play.api.apply
+
+    def refuse(manifest: dict[str, Any], user: str) -> Any:
+        if manifest["metadata"]["name"] == f"{HURT.name}-picker":
+            raise ClusterRefused("apply it", 403, "a policy forbids it")
+        return applied(manifest, user)
+
+    monkeypatch.setattr(play.api, "apply", refuse)
+    body = play.api.get(INFERENCE_DEPLOYMENTS, HURT) or {}
+    routing = {"mode": "Standalone", "replicas": 1}
+    play.api.put({**body, "spec": {**body["spec"], "routing": routing}})
+    old, node = min(play.nodes_of(HURT).items())
+    play.engines.drop(old)
+    await play.go_on_until(lambda: is_over(play, old, node))
+    assert play.evicted() == [old]
+    assert play.fewest == REPLICAS
+    assert condition(play.api.get(INFERENCE_DEPLOYMENTS, HURT) or {}, "Troubled")["reason"] == "RouterRefused"
+    assert len(play.nodes_of(NEIGHBOUR)) == REPLICAS
 
 
 @pytest.mark.parametrize("how", [Trouble.KILLED_BEFORE, Trouble.KILLED_AFTER], ids=["before", "after"])

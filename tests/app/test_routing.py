@@ -434,6 +434,74 @@ async def test_whichever_object_of_a_router_is_refused_the_engine_serves_and_the
     world.check_neighbour()
 
 
+@pytest.mark.parametrize(
+    ("mode", "verb"), [("Standalone", "delete"), ("Gateway", "delete"), ("Gateway", "apply")], ids=str
+)
+async def test_who_wants_no_router_any_more_and_is_refused_has_engines_that_are_ready_in_every_status(
+    world: World, clock: Clock, monkeypatch: pytest.MonkeyPatch, mode: str, verb: str
+) -> None:
+    """What is refused to go is said; what was refused to come is not wanted any more."""
+    refused, said = [True], list[list[str]]()
+    forwarded, stored = getattr(world.api, verb), world.api.replace_status
+
+    def refuse(*about: Any, **more: Any) -> Any:
+        key = key_of(about[0]) if verb == "apply" else about[1]
+        if refused and key == ObjectKey(TENANT, "chat-picker"):
+            raise ClusterRefused(f"{verb} it", 403, "a policy forbids it")
+        return forwarded(*about, **more)
+
+    def store(kind: ObjectKind, known: Body, status: dict[str, Any], user: str) -> Any:
+        if known["metadata"]["namespace"] == TENANT:
+            said.append([condition({"status": status}, which)["reason"] for which in ("Ready", "Placed")])
+        return stored(kind, known, status, user)
+
+    world.open_gateway()
+    if verb == "apply":
+        monkeypatch.setattr(world.api, verb, refuse)
+    world.ask(mode)
+    await world.go_on(5)
+    monkeypatch.setattr(world.api, "replace_status", store)
+    if verb == "delete":
+        monkeypatch.setattr(world.api, verb, refuse)
+    world.ask("Service")
+    await world.go_on(3)
+    assert said
+    assert all(each == ["Serving", "PodsScheduled"] for each in said)
+    if verb == "delete":
+        assert world.troubled()["reason"] == "RouterRefused"
+        assert "refused to delete it: a policy forbids it. No engine needs it." in world.troubled()["message"]
+        assert "spec.routing.mode" not in world.troubled()["message"]
+    refused.clear()
+    clock.now += 61
+    await world.go_on(3)
+    assert (world.router_parts(), world.troubled()) == (set(), {})
+    world.check_neighbour()
+
+
+async def test_what_the_engines_need_is_written_at_once_while_a_refused_router_waits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, applied = list[str](), world.api.apply
+
+    def refuse(manifest: Body, user: str) -> Any:
+        if manifest["metadata"]["name"] == "chat-picker":
+            asked.append(manifest["kind"])
+            raise ClusterRefused("apply it", 403, "a policy forbids it")
+        return applied(manifest, user)
+
+    monkeypatch.setattr(world.api, "apply", refuse)
+    world.ask()
+    await world.go_on(40)
+    assert 2 <= len(asked) <= 10, "the pauses grow"
+    for _ in range(5):
+        [(kind, key)] = [(DEPLOYMENTS, key_of(body)) for body in world.api.all(DEPLOYMENTS, TENANT)]
+        world.api.delete(kind, key)
+        await world.go_on(1)
+        assert [key_of(body) for body in world.api.all(DEPLOYMENTS, TENANT)] == [key]
+        assert world.troubled()["reason"] == "RouterRefused"
+    world.check_neighbour()
+
+
 async def test_an_engine_that_is_refused_next_to_a_router_is_no_fault_of_the_router(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from plimsoll.render.names import POOL_ANNOTATION, POOL_LABEL
 from plimsoll.status.record.report import DeploymentProblem
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.honest import honest_nodes, honest_spec
-from tests.support.installed import LLAMA_8B, inference_deployment
+from tests.support.installed import LLAMA_8B, condition, inference_deployment
 from tests.support.operator_in_memory import OperatorInMemory
 
 BUSY, HONEST = "busy", "honest"
@@ -99,13 +99,25 @@ async def test_statuses_of_large_objects_are_written_one_by_one_with_rests_and_k
     await operator.close()
 
 
-async def test_a_deletion_that_is_refused_stops_no_other_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("of_router", [False, True], ids=["alone", "and a router"])
+async def test_a_deletion_that_is_refused_stops_no_other_write_and_is_said_before_a_refused_router(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, of_router: bool
+) -> None:
     api = ApiInMemory(Clock())
     for node in honest_nodes(1, HONEST):
         api.put(node)
-    api.put(inference_deployment("one", HONEST, **honest_spec(HONEST)))
+    routing = {"routing": {"mode": "Standalone", "replicas": 1}} if of_router else {}
+    api.put(inference_deployment("one", HONEST, **honest_spec(HONEST), **routing))
     operator = OperatorInMemory(api, tmp_path, [(HONEST, LLAMA_8B)])
     await operator.start()
+    applied = operator.client.apply
+
+    async def refuse_pickers(manifest: dict[str, Any], *more: Any, **others: Any) -> Any:
+        if manifest["metadata"]["name"] == "one-picker":
+            raise ClusterRefused("apply the picker", 403, "a policy forbids it")
+        return await applied(manifest, *more, **others)
+
+    monkeypatch.setattr(operator.client, "apply", refuse_pickers)
     await operator.one_pass()
     [made] = api.all(DEPLOYMENTS, HONEST)
     left_over = deepcopy(made)
@@ -125,6 +137,9 @@ async def test_a_deletion_that_is_refused_stops_no_other_write(tmp_path: Path, m
     await operator.hear()
     await operator.one_pass()
     assert refused == ["one-h100-sxm-80gb-tp8"]
+    [body] = api.all(INFERENCE_DEPLOYMENTS, HONEST)
+    assert condition(body, "Placed")["reason"] == "PodsNotCreated"
+    assert "refused to delete deployments" in condition(body, "Placed")["message"]
     assert made["metadata"]["name"] in {body["metadata"]["name"] for body in api.all(DEPLOYMENTS, HONEST)}
     await operator.close()
 

@@ -377,7 +377,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "the API server refuses an object of the router",
-        _report(PLACED, _view(), routing=replace(_routing(ready=1), refused="refused to apply httproutes: denied")),
+        _report(PLACED, _view(), routing=_routing(ready=1), router_refused="refused to apply httproutes: denied"),
         "True Serving", "Current", "Healthy", "not routed", "warn", Severity.TROUBLE, "", 0, "RouterRefused",
     ),
     Case(

@@ -56,9 +56,14 @@ def parse_inference_deployment(
 def _invalid(error: ErrorDetails) -> InvalidInput:
     # For a missing field, pydantic's input is the whole object around it.
     value = None if error["type"] == "missing" else error.get("input")
-    if error["type"] == "extra_forbidden" and value is None:
-        value = "null"
-    return InvalidInput(_path(error["loc"]), value, _fix(error))
+    return InvalidInput(
+        _path(error["loc"]), _present(value) if error["type"] == "extra_forbidden" else value, _fix(error)
+    )
+
+
+def _present(value: object) -> object:
+    """Return the value of a field that should not be there: null is not missing there."""
+    return "null" if value is None else value
 
 
 def _check_top(body: Mapping[str, Any]) -> None:
@@ -67,7 +72,7 @@ def _check_top(body: Mapping[str, Any]) -> None:
     for name, value in body.items():
         if "/" in str(name) or (name in known and (value is None or not is_refused(known[name]))):
             continue
-        raise InvalidInput(_path([str(name)]), value, _unknown([str(name)]))
+        raise InvalidInput(_path([str(name)]), _present(value), _unknown([str(name)]))
 
 
 def _without_nulls(value: Any, schema: Schema) -> Any:

@@ -21,9 +21,9 @@ class Refusals:
         return self._by_uid.get(uid)
 
     def note(self, uid: str, pool: str, error: ClusterRefused, *, of_router: bool = False) -> RefusedWrite:
-        """Remember a refusal. The time of the first one in a row is kept."""
+        """Remember a refusal. The time of the first one in a row is kept; that of a router's is no engine's."""
         before = self._by_uid.get(uid)
-        since = time.time() if before is None else before.since
+        since = time.time() if before is None or before.of_router is not of_router else before.since
         refusal = RefusedWrite(error.action, pool, error.status, error.message, since, error.is_passing, of_router)
         self._by_uid[uid] = refusal
         return refusal

@@ -107,9 +107,11 @@ def running_of(
 def _is_rolling(deployment: Deployment, pool: Pool) -> bool:
     """Whether engines of a pool are replaced by others with another template, or are about to be.
 
-    While an earlier decision is being written, its Deployment may be older than its status.
+    While an earlier decision is being written, its Deployment may be older than its status. A router that is refused
+    comes after it.
     """
     writes = deployment.writes
     is_current = pool.generation == deployment.identity.generation
-    is_decided = is_current and not writes.is_under_way and writes.refusal is None
+    is_refused = writes.refusal is not None and not writes.refusal.of_router
+    is_decided = is_current and not writes.is_under_way and not is_refused
     return not is_decided or is_updating(deployment.placed.around.workloads.get(pool.name))

@@ -437,9 +437,9 @@ def _troubled(report: Report) -> StatedCondition | None:
 
     A router that requests do not go through is said without a replica, too: then nothing else says why none comes.
     """
-    live, routing = report.rebalancing, report.routing
+    live = report.rebalancing
     if live is None or live.trouble is None or not any(view.ready for view in report.pools):
-        missed = None if routing is None else routing_trouble(routing)
+        missed = routing_trouble(report)
         return None if missed is None else StatedCondition("True", missed.reason, missed.message, helps=missed.helps)
     return StatedCondition("True", live.trouble, f"{_TROUBLE_WORDS[live.trouble]} {live.message}")
 

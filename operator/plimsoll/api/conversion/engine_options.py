@@ -34,9 +34,13 @@ from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.starts import StartCommand, StartOptions
 from plimsoll.facts.models.pooling import as_pooling
 
+_VERSION = "spec.engine.version"
+
 
 def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object) -> None:
     """Refuse ``field`` with its ``value`` if the engine's release lacks the feature that the field needs.
+
+    It is the version where the model needs the feature: no field less helps then.
 
     Raises:
         InvalidInput: with the field, its value and what to write.
@@ -45,8 +49,10 @@ def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object)
     since = engine.since.get(feature)
     if since is None:
         others = " or ".join(each.name for each in ENGINES.values() if feature in each.since and each is not engine)
-        switch = f", or set spec.engine.name to {others}" if others else ""
-        raise InvalidInput(field, value, f"It is not supported with {engine.title}: remove the field{switch}.")
+        ways = ("" if field == _VERSION else "remove the field", f"set spec.engine.name to {others}" if others else "")
+        raise InvalidInput(
+            field, value, f"It is not supported with {engine.title}: {', or '.join(filter(None, ways))}."
+        )
     if spec.release < since:
         raise InvalidInput(field, value, f"{engine.title} {spec.release} does not support it: use {since} or newer.")
 
@@ -215,7 +221,7 @@ def as_served(model: ModelFacts, engine: EngineSpec) -> ModelFacts:
 
 
 def _check_options(model: ModelFacts, engine: EngineSpec) -> None:
-    check_feature(engine, Feature.POOLING, "spec.engine.version", f"{engine.release_name} for {model.architecture}")
+    check_feature(engine, Feature.POOLING, _VERSION, f"{engine.release_name} for {model.architecture}")
     if engine.speculation is not None:
         method = engine.speculation.method.value
         raise InvalidInput("spec.engine.speculation", method, "A model that pools drafts nothing: remove speculation.")

@@ -90,6 +90,7 @@ class Writers:
     wake: asyncio.Event
     beats: Beats = field(default_factory=Beats)
     backoff: Backoff = field(default_factory=Backoff)
+    router_backoff: Backoff = field(default_factory=Backoff)
     proposal_writer: ProposalWriter | None = None
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _at_once: Counter[tuple[str, bool]] = field(default_factory=Counter)
@@ -120,6 +121,7 @@ class Writers:
         self.faults.forget_all_but(kept)
         self.refusals.forget_all_but(kept)
         self.backoff.forget_all_but(kept)
+        self.router_backoff.forget_all_but(kept)
         if self.proposal_writer is not None:
             self.proposal_writer.forget_all_but(kept)
         self._names_taken &= set(kept)
@@ -129,7 +131,8 @@ class Writers:
 
     def due_in_seconds(self) -> Iterator[float]:
         """Yield the seconds until a failed write may be retried."""
-        waits = [self.backoff.next_due_in_seconds(), self.executor.contests.next_due_in_seconds()]
+        waits = [each.next_due_in_seconds() for each in (self.backoff, self.router_backoff)]
+        waits.append(self.executor.contests.next_due_in_seconds())
         if self.proposal_writer is not None:
             waits.append(self.proposal_writer.backoff.next_due_in_seconds())
         yield from (seconds for seconds in waits if seconds is not None)
@@ -226,17 +229,17 @@ class Writers:
         except NotLeading:
             logger.warning("%s: not written, this process does not hold the lease", desired.key)
         except (ClusterRefused, SourceUnavailable) as error:
-            self._not_written(desired, error)
+            self._not_written(desired, error, self.backoff)
         except Exception as error:  # noqa: BLE001 - any exception must stay with this object
             self.faults.note(desired.key, desired.uid, desired.generation, PassStep.WRITE, error)
             self.wake.set()
         self._progress(desired)
 
-    def _not_written(self, desired: Desired, error: Exception) -> None:
+    def _not_written(self, desired: Desired, error: Exception, backoff: Backoff) -> None:
         if isinstance(error, ClusterRefused) and error.status == GONE:
             return  # deleted meanwhile
         is_refused = isinstance(error, ClusterRefused) and not error.is_passing
-        pause = self.backoff.failed(desired.uid, REFUSED_SECONDS if is_refused else UNREACHABLE_SECONDS)
+        pause = backoff.failed(desired.uid, REFUSED_SECONDS if is_refused else UNREACHABLE_SECONDS)
         self.metrics.write_failed()
         logger.warning("%s: %s; again in %.0f s", desired.key, error, pause)
 
@@ -255,6 +258,7 @@ class Writers:
         if self._generations.get(desired.uid) != desired.generation:
             self._generations[desired.uid] = desired.generation
             self.backoff.succeeded(desired.uid)  # the refusal or failure was for another spec
+            self.router_backoff.succeeded(desired.uid)
             self.refusals.ended(desired.uid)
         return self.backoff.is_due(desired.uid)
 
@@ -315,11 +319,18 @@ class Writers:
         return report, written
 
     async def _objects(self, desired: Desired, report: Report, now: float) -> bool:
-        """Write the workloads. If the API server refuses one, its message goes into the status at once."""
+        """Write the workloads, then the router. If one is refused, the status has the API server's message at once.
+
+        No engine needs a router: if an object of it is refused, the others of it wait, and nothing else.
+        """
         decision = report.decision
         assert decision is not None  # noqa: S101 - checked by the caller
         try:
             await self._apply_objects(desired, decision, now)
+            if self._is_router_due(desired):
+                await self._apply_router(desired)
+                self.router_backoff.succeeded(desired.uid)
+                self.refusals.ended(desired.uid)
         except NameTaken as taken:
             self._names_taken.add(desired.uid)
             logger.warning("%s: %s", desired.key, taken)  # taken just now; the next pass reports it in the status
@@ -327,24 +338,28 @@ class Writers:
         except ClusterRefused as refusal:
             if refusal.status in (GONE, CONFLICT):
                 raise
-            await self._report_refused(desired, report, refusal, now)
-            return False
-        self.refusals.ended(desired.uid)
+            return await self._report_refused(desired, report, refusal, now)
         return True
 
-    async def _report_refused(self, desired: Desired, report: Report, error: ClusterRefused, now: float) -> None:
-        self._not_written(desired, error)
+    def _is_router_due(self, desired: Desired) -> bool:
+        known = self.refusals.of(desired.uid)
+        return known is None or not known.of_router or self.router_backoff.is_due(desired.uid)
+
+    async def _report_refused(self, desired: Desired, report: Report, error: ClusterRefused, now: float) -> bool:
+        """Say in the status what was refused. Return whether it was the router's."""
         tried = self._tried.get(desired.uid)
         pool = "" if tried is None else tried["metadata"]["labels"].get(POOL_LABEL, "")
         of_router = tried is not None and is_of_router(tried, desired.key.name)
+        self._not_written(desired, error, self.router_backoff if of_router else self.backoff)
         refusal = self.refusals.note(desired.uid, pool, error, of_router=of_router)
         refused = with_refusal(report, refusal)
         status = document_of(new_status(refused, desired.outcome.deployment.record, to_rfc3339(now)))
         self._intended[desired.uid] = status
         self._begun[desired.uid] += 1
         await self.executor.write_status({**desired.body, "status": desired.new_status}, status)
-        reason = ConditionReason.PODS_NOT_CREATED if refused.refused else RoutingTrouble.ROUTER_REFUSED
+        reason = RoutingTrouble.ROUTER_REFUSED if of_router else ConditionReason.PODS_NOT_CREATED
         await self._events(desired, [warning(reason, refusal.sentence())])
+        return of_router
 
     async def _apply_objects(self, desired: Desired, decision: Decision, now: float) -> None:
         """Make the workloads as decided. What ends pods comes first: a quota counts them until they have ended.
@@ -366,7 +381,8 @@ class Writers:
             if pool.name not in rendered and live is not None:
                 most = dict(desired.outcome.deployment.placed.held_back).get(pool.name, pool.replicas)
                 await self.executor.scale(desired.body, live, min(most, pool.replicas))
-        for manifest in sorted(desired.manifests, key=lambda manifest: not _ends_pods(desired, manifest)):
+        engines = [each for each in desired.manifests if not is_of_router(each, desired.key.name)]
+        for manifest in sorted(engines, key=lambda manifest: not _ends_pods(desired, manifest)):
             self._tried[desired.uid] = manifest
             try:
                 await self.executor.apply(desired.body, manifest)
@@ -375,16 +391,26 @@ class Writers:
                     await self._only_scaled(desired, manifest)
                 raise
             self._progress(desired)
-        for body in router_to_go(desired.outcome.deployment):  # the Service leads to the replicas by now
-            self._tried[desired.uid] = body
-            await self.executor.remove(desired.body, body, kind_of(body))
         if refused is not None:
+            with suppress(ClusterRefused):
+                await self._apply_router(desired)
             self._tried.pop(desired.uid, None)
             raise refused
         await self._end_replaced(desired)
 
+    async def _apply_router(self, desired: Desired) -> None:
+        """Make the router, and take away what is left of another one: the Service leads to the replicas by now."""
+        for manifest in desired.manifests:
+            if is_of_router(manifest, desired.key.name):
+                self._tried[desired.uid] = manifest
+                await self.executor.apply(desired.body, manifest)
+                self._progress(desired)
+        for body in router_to_go(desired.outcome.deployment):
+            self._tried[desired.uid] = body
+            await self.executor.remove(desired.body, body, kind_of(body))
+
     async def _end_replaced(self, desired: Desired) -> None:
-        """End the pod that a new one has replaced, once everything else is written. A refusal stops nothing else."""
+        """End the pod that a new one has replaced, once all workloads are written. A refusal stops nothing else."""
         turn = desired.outcome.turn
         if turn is None or not turn.ends:
             return

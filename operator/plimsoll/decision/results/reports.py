@@ -79,9 +79,8 @@ def report_of(outcome: Outcome, now: float) -> Report:
 
 def with_refusal(report: Report, refusal: RefusedWrite) -> Report:
     """Return the report with what the API server refused: engines run without the objects of a router."""
-    if refusal.of_router and report.routing is not None:
-        return replace(report, routing=replace(report.routing, refused=refusal.sentence()))
-    return replace(report, refused=refusal.sentence(), refusal_passes=refusal.is_passing)
+    of_engines, of_router = ("", refusal.sentence()) if refusal.of_router else (refusal.sentence(), "")
+    return replace(report, refused=of_engines, router_refused=of_router, refusal_passes=refusal.is_passing)
 
 
 def _engines(outcome: Outcome) -> tuple[EngineOffer, ...] | None:

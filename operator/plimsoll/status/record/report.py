@@ -110,7 +110,7 @@ class RoutingReport:
     """The router of a deployment: its mode, how it runs, and whether it has host names of its own at a Gateway.
 
     ``is_due``: the Gateway's controller should have answered for the route by now. ``picker_tls``: the picker expects
-    a Gateway to ask it by TLS. ``refused``: the API server's own message about an object of it that it refuses.
+    a Gateway to ask it by TLS.
     """
 
     mode: RoutingMode
@@ -118,7 +118,6 @@ class RoutingReport:
     has_hostnames: bool = False
     is_due: bool = False
     picker_tls: bool = False
-    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +127,18 @@ class Report:
     ``too_small`` are the placements whose engines hold less KV cache than the load needs there.
     ``replacing`` more pods start before the nodes ``leaving`` go; if it is zero, all replicas move away from these.
     ``awaits`` are the groups whose new nodes pods wait for.
-    ``refused`` is the API server's own message about an object of ours that it refuses, but for those of a router, and
-    ``refusal_passes`` is whether it may accept the same object later. ``contested`` names who else keeps changing the
-    number of replicas of one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen;
-    None if the user declares the size. ``move`` is under way, and ``failed_moves`` are the places that did not come up
-    before. ``late`` is a new pool that should serve by now, and whose move cannot be taken back. ``retune`` is a change
-    of settings that the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds).
-    ``late_updates`` are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is
-    wanted and what starts one, if the live loop decided that. ``left_out`` names GPUs of the fleet that take no part,
-    and ``coming`` names new nodes that may still be of use; empty if there is none. ``weights`` is the copy on a claim.
-    ``kept`` says why another number of replicas is wanted than the spec names, if no live loop decides it. ``engines``
-    are the engines that were compared, the one that is taken first; empty if the status keeps what it says, and None if
-    the spec names its engine.
+    ``refused`` is the API server's own message about an object of ours that it refuses, ``router_refused`` about one of
+    a router. ``refusal_passes`` is whether it may accept the same object later. ``contested`` names who else keeps
+    changing the number of replicas of one of our Deployments. ``size_digest`` is the digest of the spec for which a
+    size is chosen; None if the user declares the size. ``move`` is under way, and ``failed_moves`` are the places that
+    did not come up before. ``late`` is a new pool that should serve by now, and whose move cannot be taken back.
+    ``retune`` is a change of settings that the live loop made and that is under way, and ``retune_due`` when it is
+    taken back (POSIX seconds). ``late_updates`` are pools whose replicas with a new template should serve by now.
+    ``asleep`` says why no replica is wanted and what starts one, if the live loop decided that. ``left_out`` names GPUs
+    of the fleet that take no part, and ``coming`` names new nodes that may still be of use; empty if there is none.
+    ``weights`` is the copy on a claim. ``kept`` says why another number of replicas is wanted than the spec names, if
+    no live loop decides it. ``engines`` are the engines that were compared, the one that is taken first; empty if the
+    status keeps what it says, and None if the spec names its engine.
     """
 
     name: str
@@ -163,6 +162,7 @@ class Report:
     spec_digest: str = ""
     size_digest: str | None = None
     refused: str = ""
+    router_refused: str = ""
     refusal_passes: bool = False
     contested: str = ""
     rehomings: tuple[Rehoming, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -23,6 +22,7 @@ _NO_POOLS = (
     "look at that reason: the controller of the Gateway must support InferencePools, and ask their endpoint picker as "
     "spec.routing.gateway.pickerTls says. Or set spec.routing.mode to Standalone"
 )
+_NOT_REMOVED = "correct what the API server names: a policy or an admission webhook"
 _NO_CONTROLLER = f"look at the controller of the Gateway's class, which must support InferencePools, {_STANDALONE}"
 _HELP = {
     "NoMatchingParent": "correct spec.routing.gateway.sectionName: the Gateway has no such listener for HTTPRoutes",
@@ -63,7 +63,7 @@ def routing_fields(report: Report, routing: RoutingReport) -> dict[str, Any]:
         "address": _address(report, routing) or None,
         "endpoints": sum(view.ready for view in report.pools),
         "picker_ready": router.picks,
-        "message": _sentence(routing) or None,
+        "message": _sentence(report, routing) or None,
     }
     if gateway is None:
         return fields | {"ready_replicas": router.ready}
@@ -81,13 +81,20 @@ def url_for_clients(report: Report) -> str:
     return _address(report, routing) or service_url(report.name, report.namespace)
 
 
-def routing_trouble(routing: RoutingReport) -> Missed | None:
+def routing_trouble(report: Report) -> Missed | None:
+    """Return what is wrong with the router, or with what is left of one; None if requests go as they should by now."""
+    routing = report.routing
+    if report.router_refused and not (routing and routing.router.missing):
+        words = f"{report.router_refused.rstrip('.')}. No engine needs it."
+        return Missed(RoutingTrouble.ROUTER_REFUSED, words, "" if routing else _NOT_REMOVED)
+    return _missed(routing) if routing else None
+
+
+def _missed(routing: RoutingReport) -> Missed | None:
     """Return why requests do not go through the router, although they should by now; None if they do."""
     router, gateway = routing.router, routing.router.gateway
     if router.missing:
         return _lacking(router)
-    if routing.refused:
-        return Missed(RoutingTrouble.ROUTER_REFUSED, f"{routing.refused.rstrip('.')}. No engine needs it.")
     missed = None if gateway is None else _of_gateway(gateway, is_due=routing.is_due)
     if missed is not None:
         return missed
@@ -134,7 +141,7 @@ def _unanswered(gateway: GatewayView) -> str:
 
 
 def _state(routing: RoutingReport) -> str:
-    trouble = routing_trouble(replace(routing, refused=""))
+    trouble = _missed(routing)
     if trouble is not None:
         return "Missing" if trouble.reason is RoutingTrouble.GATEWAY_MISSING else "NotReady"
     router, gateway = routing.router, routing.router.gateway
@@ -151,9 +158,9 @@ def _address(report: Report, routing: RoutingReport) -> str:
     return f"{gateway.url}{path}/v1" if gateway.url else ""
 
 
-def _sentence(routing: RoutingReport) -> str:
+def _sentence(report: Report, routing: RoutingReport) -> str:
     """Return why requests do not go through the router, or do not yet, or what may stop them; empty if nothing does."""
-    trouble, gateway = routing_trouble(routing), routing.router.gateway
+    trouble, gateway = routing_trouble(report), routing.router.gateway
     if trouble is not None:
         return trouble.message
     if gateway is None:
