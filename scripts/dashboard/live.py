@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from scripts.dashboard.panel import COUNT, PER_SECOND, SECONDS, SHARE, TOKENS, Panel, Query, Row
-from scripts.dashboard.queries import (
-    METRICS,
-    MODEL,
-    OBJECT,
-    by_deployment,
-    largest,
-    mean_of,
-    of_engines,
-    of_objects,
-    rate_of,
-    summed,
-)
+from scripts.dashboard.queries import OBJECT, OBJECTS, by_deployment, largest, of_objects, summed
+
+NEEDS = "Recorded by the chart's rules (metrics.prometheusRule)."
+"""What a panel says whose series the rules make."""
 
 LIVE = Row(
     "Live: KV cache in use and sequence slots (batch)",
@@ -30,7 +22,8 @@ LIVE = Row(
         ),
         Panel(
             "Sequence slots: running and waiting requests, and the most that may run",
-            "If requests wait while the hold has room, the engines' limit (--max-num-seqs) is reached.",
+            "If requests wait while the hold has room, the engines' limit is reached (--max-num-seqs, with SGLang "
+            "--max-running-requests).",
             COUNT,
             (
                 Query(summed("plimsoll_live_running_requests"), "running"),
@@ -68,32 +61,27 @@ LIVE = Row(
         ),
         Panel(
             "Hold of each pod, by its engine",
-            "The fullest pods. Data-parallel ranks are not added up: the fullest rank of a pod is shown.",
+            f"The fullest pods. Data-parallel ranks are not added up: the fullest rank of a pod is shown. {NEEDS}",
             SHARE,
-            (
-                Query(
-                    largest(f"max by (namespace, {METRICS.model_label}, pod) ({of_engines(METRICS.kv_usage)})"),
-                    "{{namespace}}/{{pod}}",
-                ),
-            ),
+            (Query(largest(of_objects("plimsoll:engine_kv_cache_usage_ratio:max", "pod")), "{{namespace}}/{{pod}}"),),
         ),
         Panel(
             "Running requests, by the engines",
-            "The sum over the pods of each deployment.",
+            f"The sum over the pods of each deployment. {NEEDS}",
             COUNT,
-            (Query(largest(by_deployment(of_engines(METRICS.running))), MODEL),),
+            (Query(largest(by_deployment("plimsoll:engine_running_requests:sum")), OBJECT),),
         ),
         Panel(
             "Waiting requests, by the engines",
-            "The sum over the pods of each deployment. The queue of a gateway is not in it.",
+            f"The sum over the pods of each deployment. The queue of a gateway is not in it. {NEEDS}",
             COUNT,
-            (Query(largest(by_deployment(of_engines(METRICS.waiting))), MODEL),),
+            (Query(largest(by_deployment("plimsoll:engine_waiting_requests:sum")), OBJECT),),
         ),
         Panel(
             "Preemptions",
-            "Requests a second that lost their blocks in the KV cache, and are computed again.",
+            f"Requests a second that lost their blocks in the KV cache, and are computed again. {NEEDS}",
             PER_SECOND,
-            (Query(largest(by_deployment(rate_of(METRICS.preemptions))), MODEL),),
+            (Query(largest(by_deployment("plimsoll:engine_preemptions:rate5m")), OBJECT),),
         ),
         Panel(
             "Requests that arrive",
@@ -133,24 +121,24 @@ LIVE = Row(
         ),
         Panel(
             "Tokens a second",
-            "Prompt tokens read, those in the prefix cache included, and tokens generated.",
+            f"Prompt tokens read, those in the prefix cache included, and tokens generated. {NEEDS}",
             TOKENS,
             (
-                Query(f"sum({rate_of(METRICS.prompt_tokens)})", "prompt"),
-                Query(f"sum({rate_of(METRICS.generation_tokens)})", "generated"),
+                Query(f"sum(plimsoll:engine_prompt_tokens:rate5m{{{OBJECTS}}})", "prompt"),
+                Query(f"sum(plimsoll:engine_generation_tokens:rate5m{{{OBJECTS}}})", "generated"),
             ),
         ),
         Panel(
             "Mean time to the first token",
-            "From the arrival of a request at its engine.",
+            f"From the arrival of a request at its engine. {NEEDS}",
             SECONDS,
-            (Query(largest(mean_of(METRICS.first_token_seconds)), MODEL),),
+            (Query(largest(of_objects("plimsoll:engine_first_token_seconds:mean5m")), OBJECT),),
         ),
         Panel(
             "Mean time between two tokens",
-            "Of requests that generate.",
+            f"Of requests that generate. {NEEDS}",
             SECONDS,
-            (Query(largest(mean_of(METRICS.token_gap_seconds)), MODEL),),
+            (Query(largest(of_objects("plimsoll:engine_token_gap_seconds:mean5m")), OBJECT),),
         ),
     ),
 )

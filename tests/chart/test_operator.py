@@ -20,7 +20,7 @@ from plimsoll.domain.requests.serving import ClusterDefaults
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.solvers import Overload
 from plimsoll.render.names import POOL_LABEL
-from tests.support.alerting import DASHBOARD, RULES
+from tests.support.alerting import DASHBOARD, RECORDS, RULES
 from tests.support.helm import CHART, all_of, helm, named, pod_of
 
 pytestmark = pytest.mark.helm
@@ -259,8 +259,10 @@ def test_alerts_and_dashboard_have_the_labels_that_others_select_by() -> None:
     options = (*ALERTS, "--set", f"{labels},metrics.dashboard.namespace=grafana")
     (rule,) = all_of("PrometheusRule", *options)
     assert rule["metadata"]["labels"]["release"] == "kps"
-    links = [each["annotations"]["runbook_url"] for group in rule["spec"]["groups"] for each in group["rules"]]
+    rules = [each for group in rule["spec"]["groups"] for each in group["rules"]]
+    links = [each["annotations"]["runbook_url"] for each in rules if "alert" in each]
     assert links == [f"docs/runbooks.md#{name.lower()}" for name in RULES]
+    assert {each["record"]: each["expr"] for each in rules if "record" in each} == RECORDS
     found = named("ConfigMap", "plimsoll-dashboard", *options)
     assert found["metadata"]["namespace"] == "grafana"
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"

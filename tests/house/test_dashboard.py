@@ -10,18 +10,33 @@ from typing import Any
 import pytest
 import yaml
 
-from plimsoll.engines.registry import engine_of
+from plimsoll.engines.metrics import count_of, total_of
+from plimsoll.engines.registry import ENGINES
 from plimsoll.status.severity import State
 from scripts.dashboard.__main__ import text
-from scripts.dashboard.queries import spellings
-from tests.support.alerting import CHART, DASHBOARD, RULES, exported, metrics_of, of_engines, panels, queries
+from tests.support.alerting import CHART, DASHBOARD, RECORDS, RULES, exported, metrics_of, of_engines, panels, queries
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RUNBOOKS = (DOCS / "runbooks.md").read_text()
+PROMETHEUS = (DOCS / "prometheus.md").read_text()
 EXPRESSIONS = queries() | {name: rule.expression for name, rule in RULES.items()}
-SHARES = {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"} | {
-    name for name in exported() if name.endswith("_ratio")
+SHARES = {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage"} | {
+    name for name in exported() | RECORDS.keys() if re.search(r"_ratio(:|$)", name)
 }
+KNOWN = "plimsoll:deployments:group1d"
+"""Holds the deployments that there are."""
+
+MEANINGS = {
+    "plimsoll:engine_kv_cache_usage_ratio:max": "kv_usage",
+    "plimsoll:engine_running_requests:sum": "running",
+    "plimsoll:engine_waiting_requests:sum": "waiting",
+    "plimsoll:engine_preemptions:rate5m": "preemptions",
+    "plimsoll:engine_prompt_tokens:rate5m": "prompt_tokens",
+    "plimsoll:engine_generation_tokens:rate5m": "generation_tokens",
+    "plimsoll:engine_first_token_seconds:mean5m": "first_token_seconds",
+    "plimsoll:engine_token_gap_seconds:mean5m": "token_gap_seconds",
+}
+"""The figure of an engine that each name records."""
 ADDED_UP = re.compile(r"\b(?:sum|avg)\b(?:\s+(?:by|without)\s*\([^)]*\))?\s*\(")
 
 
@@ -29,7 +44,7 @@ ADDED_UP = re.compile(r"\b(?:sum|avg)\b(?:\s+(?:by|without)\s*\([^)]*\))?\s*\(")
 def test_every_metric_that_is_asked_for_is_one_that_exists(title: str) -> None:
     named = metrics_of(EXPRESSIONS[title])
     assert named
-    assert named - exported() - of_engines() == set()
+    assert named - exported() - RECORDS.keys() == set()
 
 
 def test_a_metric_that_was_renamed_would_be_noticed() -> None:
@@ -41,16 +56,40 @@ def test_a_metric_that_was_renamed_would_be_noticed() -> None:
     }
 
 
-@pytest.mark.parametrize("title", EXPRESSIONS)
-def test_a_metric_with_a_former_name_is_asked_for_by_all_its_names(title: str) -> None:
-    named = metrics_of(EXPRESSIONS[title])
-    for former, current in engine_of().metrics.former_names.items():
-        assert (former in named) == (current in named)
+def spellings_of(figure: str) -> list[list[str]]:
+    """The names of a figure of each engine, the current one first; of a histogram those of its sums and its counts."""
+    return [
+        [series, *(former for former, now in engine.metrics.former_names.items() if now == series)]
+        for engine in ENGINES.values()
+        for name in (getattr(engine.metrics, figure),)
+        for series in ((total_of(name), count_of(name)) if figure.endswith("_seconds") else (name,))
+    ]
 
 
-def test_the_former_names_are_those_that_the_operator_reads() -> None:
-    assert spellings("vllm:kv_cache_usage_perc") == ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
-    assert spellings("vllm:num_requests_running") == ("vllm:num_requests_running",)
+def test_every_name_is_recorded_from_all_names_of_all_engines_and_known_deployments_only() -> None:
+    assert RECORDS.keys() - {KNOWN} == MEANINGS.keys()
+    for record, figure in MEANINGS.items():
+        expression = RECORDS[record]
+        names = spellings_of(figure)
+        assert metrics_of(expression) == {KNOWN, *(name for series in names for name in series)}, record
+        for series in names:
+            places = [expression.index(name) for name in series]
+            assert places == sorted(places), f"{record}: the current name counts before its former ones"
+        assert expression.count('"name", "$1", "model_name"') == expression.count("label_replace(")
+        assert expression.endswith(f"and on (namespace, name) {KNOWN}")
+    assert {engine.metrics.model_label for engine in ENGINES.values()} == {"model_name"}
+
+
+def test_every_recorded_name_is_read_and_described() -> None:
+    read = {name for expression in (*EXPRESSIONS.values(), *RECORDS.values()) for name in metrics_of(expression)}
+    assert RECORDS.keys() - read == set()
+    assert set(re.findall(r"^\| `(plimsoll:[\w:]+)`", PROMETHEUS, re.MULTILINE)) == MEANINGS.keys()
+
+
+def test_the_panels_of_recorded_names_say_who_records_them() -> None:
+    needs = {p["title"] for p in panels() if any("plimsoll:" in each["expr"] for each in p["targets"])}
+    assert len(needs) == 7
+    assert needs == {p["title"] for p in panels() if "metrics.prometheusRule" in p["description"]}
 
 
 def added_up(expression: str) -> set[str]:
@@ -66,9 +105,9 @@ def added_up(expression: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("title", EXPRESSIONS)
+@pytest.mark.parametrize("title", EXPRESSIONS | RECORDS)
 def test_no_share_is_added_up(title: str) -> None:
-    assert SHARES & added_up(EXPRESSIONS[title]) == set()
+    assert SHARES & added_up((EXPRESSIONS | RECORDS)[title]) == set()
 
 
 def test_a_share_that_is_added_up_would_be_noticed() -> None:
@@ -127,7 +166,7 @@ def test_the_data_source_is_chosen_and_never_fixed() -> None:
 
 def test_the_chosen_deployments_limit_every_query_about_them() -> None:
     about = re.compile(
-        r"(plimsoll_(?:live|unplaced|planned|placement|problems|estimate|predicted|reported|waiting)\w*|vllm:\w+)(.?)"
+        r"(plimsoll_(?:live|unplaced|planned|placement|problems|estimate|predicted|reported|waiting)\w*|plimsoll:[\w:]+)(.?)"
     )
     for title, expression in queries().items():
         for metric, brace in about.findall(expression):

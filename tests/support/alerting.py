@@ -1,4 +1,4 @@
-"""The chart's alerting rules and dashboard, and what they name."""
+"""The chart's rules and dashboard, and what they name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any
 import yaml
 
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.engines.registry import engine_of
+from plimsoll.engines.registry import ENGINES
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "plimsoll"
 RULES_FILE = CHART / "alerts" / "plimsoll.yaml"
 DASHBOARD = json.loads((CHART / "dashboards" / "plimsoll.json").read_text())
-_METRIC = re.compile(r"\b(?:plimsoll_|vllm:)[a-z0-9_:]+")
+_METRIC = re.compile(r"\b(?:plimsoll_|[a-z]+:)[a-z0-9_:]+")
+_RECORDED = re.compile(r"\b(plimsoll:[a-z0-9_:]+)(?:\[(\d+m)\])?")
 _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "info": ("_info",), "gauge": ("",)}
 _UNITS = {"m": 1, "h": 60}
 
@@ -39,9 +40,20 @@ def _rule(body: dict[str, Any]) -> Rule:
     return Rule(body["alert"], body["expr"], minutes, body["labels"], body["annotations"])
 
 
-RULES = {
-    rule.name: rule for group in yaml.safe_load(RULES_FILE.read_text())["groups"] for rule in map(_rule, group["rules"])
-}
+_BODIES = [body for group in yaml.safe_load(RULES_FILE.read_text())["groups"] for body in group["rules"]]
+RULES = {rule.name: rule for rule in map(_rule, (body for body in _BODIES if "alert" in body))}
+RECORDS: dict[str, str] = {body["record"]: body["expr"] for body in _BODIES if "record" in body}
+"""What each recorded name holds."""
+
+
+def spelled_out(expression: str) -> str:
+    """The expression with what is recorded in the place of the recorded names, as for a time before the rules ran."""
+
+    def recorded(found: re.Match[str]) -> str:
+        name, over = found.groups()
+        return f"({spelled_out(RECORDS[name])})" + (f"[{over}:1m]" if over else "")
+
+    return _RECORDED.sub(recorded, expression)
 
 
 def panels() -> Iterator[dict[str, Any]]:
@@ -67,5 +79,4 @@ def exported() -> set[str]:
 
 def of_engines() -> set[str]:
     """Every series of an engine that the operator knows, under all names."""
-    metrics = engine_of().metrics
-    return {*metrics.names, *metrics.former_names}
+    return {name for engine in ENGINES.values() for name in (*engine.metrics.names, *engine.metrics.former_names)}

@@ -27,7 +27,7 @@ from plimsoll.status.severity import Acknowledgement, Judged, state_of
 from plimsoll.status.signs import signs_of
 from plimsoll.status.writing import new_status
 from testbed.engine_counters import Counters
-from testbed.engine_metrics import Engine
+from testbed.engine_metrics import Engine, Server
 from testbed.engine_page import exposition
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, fleet, node
@@ -88,6 +88,7 @@ class Scene:
         waiting: requests in its queue.
         model: what the engine calls its model.
         former_names: the engine is of an old release.
+        server: the program that it is.
     """
 
     missing: int = 0
@@ -113,6 +114,7 @@ class Scene:
     waiting: int = 0
     model: str = CHAT.name
     former_names: bool = False
+    server: Server = Server.VLLM
 
     @property
     def reports(self) -> Mapping[ObjectKey, Report]:
@@ -206,7 +208,7 @@ class Played:
             scene = self.story.at(minute)
             operator.live(scene)
             engine = replace(engine, usage=scene.usage, running=scene.running, waiting=scene.waiting)
-            engine = _served(replace(engine, model=scene.model).after(SECONDS))
+            engine = _served(replace(engine, model=scene.model, server=scene.server).after(SECONDS))
             at = round(1000 * (self.end + SECONDS * (minute - MINUTES)))
             for line in (*operator.lines(), *_engine_lines(engine, scene)):
                 if self.buckets or "_bucket{" not in line:
