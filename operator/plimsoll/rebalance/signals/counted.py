@@ -115,7 +115,10 @@ def first_tokens(pods: Sequence[Track], start: float, end: float) -> tuple[float
 
 
 class Level(NamedTuple):
-    """A gauge of all pods: its mean over some readings, and the standard deviation of one reading from that."""
+    """A gauge of all pods: its mean over some readings, and the standard deviation of one reading from that.
+
+    That of one reading alone is not known, so it is infinite.
+    """
 
     mean: float
     error: float
@@ -130,4 +133,4 @@ def level_of(pods: Sequence[Track], read: Callable[[EngineSample], float], start
     readings = [sum(of_pods) for of_pods in scrapes]
     if not readings:
         return None
-    return Level(fmean(readings), stdev(readings) if len(readings) > 1 else 0.0)
+    return Level(fmean(readings), stdev(readings) if len(readings) > 1 else math.inf)
