@@ -262,3 +262,24 @@ def test_of_one_reading_it_is_not_known_how_far_it_is_from_the_mean() -> None:
     assert both is not None
     assert both.mean == 4.0
     assert both.error**2 == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize(("tokens", "most"), [(4_500, 1e9), (2**52, 2**63 - 1)])
+def test_tokens_that_no_engine_reads_make_no_number_that_the_status_cannot_have(tokens: float, most: float) -> None:
+    samples = tuple(
+        EngineSample(
+            at=at,
+            kv_usage=0.97,
+            waiting=10.0,
+            prompt_tokens_total=part * tokens,
+            generation_tokens_total=part * tokens,
+            finished_total=9.0 * part,
+            finished_output_tokens_total=part * tokens,
+            first_tokens_total=9.0 * part,
+        )
+        for at, part in ((NOW - 60, 0.0), (NOW, 1.0))
+    )
+    load = summary(PodSignals("p0", samples))
+    called = called_by(QUEUE, situation(load=load, replicas=1, ready=1, policy=AUTO))
+    assert called is not None
+    assert 0 < called.read_tokens <= most
