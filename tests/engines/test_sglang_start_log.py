@@ -262,6 +262,9 @@ def test_lines_of_figures_after_the_start_change_nothing() -> None:
         "2026-10-02T03:00:19.123456789Z ",
         "2026-10-02T03:00:19.123456789+02:00 stderr F ",
         "[pod/chat-0/engine] 2026-10-02T03:00:19.1Z ",
+        "chat-1  | 2026-10-02T03:00:19.1Z ",
+        "Oct 02 03:00:19 node-1 sglang[71]: ",
+        "(ServeReplica:default:Engine pid=71) ",
         "sglang-1  | ",
     ],
 )

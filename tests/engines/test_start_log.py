@@ -297,6 +297,10 @@ def test_what_follows_the_start_is_about_requests_and_an_own_line_before_counts(
         "chat-1  | ",
         "(EngineCore_DP0 pid=1) (RayWorkerWrapper pid=2, ip=10.0.0.1) ",
         "(VllmWorker rank=1 pid=3) ",
+        "chat-1  | 2026-11-20T09:00:00.000000000Z ",
+        "Nov 20 09:00:50 node-1 vllm[71]: ",
+        "2026-11-20T09:00:50+0100 node-1.example vllm-chat[71]: ",
+        "(ServeReplica:default:LLMServer pid=1) (EngineCore_DP0 pid=2) (RayWorkerWrapper pid=3, ip=10.0.0.1) ",
     ],
 )
 def test_what_tools_and_processes_put_in_front_of_a_line_is_known(front: str) -> None:

@@ -26,7 +26,7 @@ from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import Solver
 from plimsoll.placement.solvers.greedy import solve_greedily
 from tests.support.bodies import inference_deployment_body
-from tests.support.planning import A100, H100, L4, L40S, LLAMA_8B, fleet, model, node, pool, request
+from tests.support.planning import A100, H100, L4, L40S, LLAMA_8B, fleet, model, node, pool, request, tenant
 from tests.support.toy_engine import ABACUS
 
 RELEASES = {"vllm": (0, 32), "sglang": (0, 5, 23), "abacus": (2, 1)}
@@ -354,6 +354,23 @@ def test_on_an_alternative_engine_the_length_of_answers_is_known_and_the_speed_i
     there = who.on_engine("sglang")
     assert (there.request.engine.name, there.request.replicas) == ("sglang", 3)
     assert [each.engine.name for each in there.request.alternatives] == ["vllm"]
-    assert there.answers == SeenAnswers(250.0, "p", 1.0)
+    assert there.answers == SeenAnswers(250.0)
     assert who.on_engine("abacus").request is who.request
     assert replace(who, answers=None).on_engine("sglang").answers is None
+
+
+@pytest.mark.parametrize("name", ["h100-sxm-80gb-tp1", "h100-sxm-80gb-tp1-sglang"])
+def test_an_old_pool_is_called_back_by_whatever_name_it_has(name: str) -> None:
+    """It holds the only H100, so a new pool at its place would never get a node."""
+    where, wanted = fleet(node("a", H100, 1), node("b", L40S, 1)), on("sglang", small())
+    pinned = replace(wanted, overrides=replace(wanted.overrides, gpu_type=H100))
+    old = pool(H100, engine="sglang", name=name, state=PoolState.RETIRING)
+    new = pool(L40S, engine="sglang", bound=0, ready=0)
+    (decision,) = plan([tenant(pinned, new, old, accepts_move=True)], where)
+    assert [(each.name, each.state, each.replicas) for each in decision.pools] == [(name, PoolState.ACTIVE, 1)]
+    beside = replace(old, name="h100-sxm-80gb-tp1", engine="vllm")
+    (decision,) = plan([tenant(pinned, new, beside, accepts_move=True)], fleet(node("a", H100, 2)))
+    assert [(each.name, each.engine) for each in decision.pools] == [
+        ("h100-sxm-80gb-tp1-sglang", "sglang"),
+        ("h100-sxm-80gb-tp1", "vllm"),
+    ]

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
+import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.counted import Level, level_of
+from plimsoll.rebalance.signals.metrics import COUNTS, EngineSample, PodSignals
+from plimsoll.rebalance.signals.tracks import Track
 from plimsoll.rebalance.state.additions import braked, called_by, with_results
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason
 from plimsoll.rebalance.state.history import AdditionResult, ChangeHistory, ChangeKind, ChangeRecord, Verdict
@@ -21,6 +24,8 @@ from tests.support.tables import examples
 
 PERIOD = 15.0
 SERVES_AFTER = 100.0
+BEGIN = NOW + SERVES_AFTER
+LONGEST = 1230.0
 LOOKS = (135, 150, 180, 240, 300, 420, 540, 715)
 """Seconds after the addition serves. The last one is after the time for which samples are held."""
 
@@ -54,19 +59,18 @@ class World:
         return (replace(self, seed=RUNS * self.seed + number) for number in range(RUNS))
 
     def samples(self) -> list[PodSignals]:
-        begin = NOW + SERVES_AFTER
         rng = Random(self.seed)  # noqa: S311 - a draw that can be repeated
         return [
-            PodSignals(f"p{number}", tuple(self._samples(rng, begin, is_new=number == self.rest)))
+            PodSignals(f"p{number}", tuple(self._samples(rng, is_new=number == self.rest)))
             for number in range(self.rest + 1)
         ]
 
-    def _samples(self, rng: Random, begin: float, *, is_new: bool) -> Iterator[EngineSample]:
+    def _samples(self, rng: Random, *, is_new: bool) -> Iterator[EngineSample]:
         prompts = answers = begun = 0.0
-        at = (begin if is_new else NOW - 900) + rng.random() * PERIOD
+        at = (BEGIN if is_new else NOW - 900) + rng.random() * PERIOD
         queue = 0.0 if is_new else self.waiting / self.rest
-        while at < NOW + SERVES_AFTER + LOOKS[-1]:
-            is_after = at >= begin
+        while at < BEGIN + LONGEST:
+            is_after = at >= BEGIN
             pods, times = (self.rest + 1, self.served) if is_after else (self.rest, 1.0)
             length = self.longer if is_after else 1.0
             came = poisson(rng, PERIOD * self.rate * times / pods)
@@ -103,18 +107,21 @@ def sum_of(rng: Random, count: int, mean: float) -> float:
     return mean * (rng.gammavariate(count, 1.0) if count else 0.0)
 
 
-def looked(world: World, reason: DecisionReason) -> tuple[Verdict, bool]:
+def looked(
+    world: World, reason: DecisionReason, looks: tuple[int, ...] = LOOKS, again: Again | None = None
+) -> tuple[Verdict, bool]:
     """The verdict on the addition at last, and whether at any look one more would be made for the same figure."""
     pods, passed = world.samples(), False
-    before = seen(pods, world.rest, NOW, ChangeHistory())
+    window = looks[0] if again else min(120, looks[0])
+    before = seen(pods, world.rest, NOW, ChangeHistory(), window)
     called = called_by(reason, before)
     assert called is not None
-    serves = AdditionResult(Verdict.SERVES, NOW + SERVES_AFTER)
+    serves = AdditionResult(Verdict.SERVES, BEGIN)
     mark = ChangeRecord(NOW, ChangeKind.ADD, reason.value, world.rest + 1, 1, called, serves)
     facts = before
     history = ChangeHistory((mark,))
-    for seconds in LOOKS:
-        facts = seen(pods, world.rest + 1, NOW + SERVES_AFTER + seconds, history)
+    for seconds in looks:
+        facts = seen(pods, world.rest + 1, BEGIN + seconds, history, window, again)
         history = with_results(facts)
         passed |= braked(AddReplica(reason, (), 1), replace(facts, history=history)) is None
     result = history.changes[0].result
@@ -122,14 +129,49 @@ def looked(world: World, reason: DecisionReason) -> tuple[Verdict, bool]:
     return result.verdict, passed
 
 
-def seen(pods: list[PodSignals], replicas: int, now: float, history: ChangeHistory) -> Situation:
+@dataclass(frozen=True)
+class Again:
+    """The first pod begins again so many seconds after the addition serves: in another pod, or as a new container."""
+
+    seconds: float
+    name: str
+
+    def of(self, pod: PodSignals, now: float) -> tuple[list[PodSignals], float]:
+        """The pods that are read now, the last of which serves, and since when it does."""
+        end = BEGIN + self.seconds
+        old, new = ([each for each in pod.samples if (each.at > end) is is_new] for is_new in (False, True))
+        if now <= end:
+            return [pod], LONG_AGO
+        new = [_less(each, new[0]) for each in new[1:]]
+        if self.name == pod.pod:
+            return [PodSignals(pod.pod, (*old, *new))], end
+        return [PodSignals(pod.pod, tuple(old)), PodSignals(self.name, tuple(new))], end
+
+
+def _less(sample: EngineSample, begin: EngineSample) -> EngineSample:
+    names = [each for each in COUNTS if each.endswith("_total") and getattr(sample, each) is not None]
+    return replace(sample, **{each: getattr(sample, each) - getattr(begin, each) for each in names})
+
+
+def seen(
+    pods: list[PodSignals],
+    replicas: int,
+    now: float,
+    history: ChangeHistory,
+    window: int = 120,
+    again: Again | None = None,
+) -> Situation:
+    first, served = ([pods[0]], LONG_AGO) if again is None else again.of(pods[0], now)
     known = [
         PodSignals(pod.pod, tuple(each for each in pod.samples if now - 660 <= each.at <= now))
-        for pod in pods[:replicas]
+        for pod in (*first, *pods[1:replicas])
     ]
-    since = {pod.pod: LONG_AGO for pod in known[:-1]} | {known[-1].pod: NOW + SERVES_AFTER if now > NOW else LONG_AGO}
-    load = summary(*known, now=now, ready_since=since)
-    return situation(load=load, replicas=replicas, ready=replicas, now=now, history=history, policy=AUTO)
+    since = {pod.pod: LONG_AGO for pod in pods[:replicas]} | ({pods[replicas - 1].pod: BEGIN} if now > NOW else {})
+    since.pop(pods[0].pod)
+    since[first[-1].pod] = served
+    load = summary(*known, expected=since, now=now, ready_since=since, window=window)
+    policy = replace(AUTO, window_seconds=window)
+    return situation(load=load, replicas=replicas, ready=replicas, now=now, history=history, policy=policy)
 
 
 QUEUE, KV = DecisionReason.SUSTAINED_QUEUE, DecisionReason.SUSTAINED_KV_PRESSURE
@@ -176,3 +218,68 @@ def test_longer_requests_are_another_load_and_no_sign_that_an_addition_does_not_
     assert sum(verdict is not Verdict.HELPS for verdict in found) <= BY_CHANCE
     neighbours = [looked(each, KV)[0] for each in alike.courses()]
     assert sum(verdict is not Verdict.DOES_NOT_HELP for verdict in neighbours) <= BY_CHANCE
+
+
+@DRAWN
+@example(rate=2.0, rest=8, name="p0", seconds=540.0, seed=0)
+@example(rate=2.0, rest=8, name="other", seconds=540.0, seed=0)
+@given(
+    rate=st.floats(2, 4),
+    rest=st.integers(2, 8),
+    name=st.sampled_from(["p0", "other"]),
+    seconds=st.floats(300, 540),
+    seed=st.integers(0, 10**6),
+)
+def test_what_pods_served_that_ended_or_began_again_is_not_missed_in_the_result(
+    rate: float, rest: int, name: str, seconds: float, seed: int
+) -> None:
+    """What such a pod served before is in no count, so nothing is counted from then."""
+    again = Again(seconds, name)
+    helps = World(rate * rest, rest, seed, waiting=10.0 * rest, served=(rest + 1) / rest, noise=0.1)
+    looks = (600, 645, 690, 900, 1215)
+    found = [looked(each, QUEUE, looks, again)[0] for each in helps.courses()]
+    assert sum(verdict is not Verdict.HELPS for verdict in found) <= BY_CHANCE
+    neighbours = [looked(each, QUEUE, looks, again)[0] for each in replace(helps, served=1.0).courses()]
+    assert sum(verdict is not Verdict.DOES_NOT_HELP for verdict in neighbours) <= BY_CHANCE
+
+
+@DRAWN
+@example(rate=200 / 60, rest=4, seed=0)
+@given(rate=st.floats(3, 10), rest=st.integers(1, 4), seed=st.integers(0, 10**6))
+def test_with_a_short_window_nothing_that_was_counted_before_is_the_result(rate: float, rest: int, seed: int) -> None:
+    """Pods are read every 15 s, so for a while less than the usual time is counted since the addition serves."""
+    looks = (30, 35, 40, 45, 60, 120, 300, 600)
+    helps = World(rate, rest, seed, waiting=10.0 * rest, served=(rest + 1) / rest, noise=0.1)
+    found = [looked(each, QUEUE, looks)[0] for each in helps.courses()]
+    assert sum(verdict is not Verdict.HELPS for verdict in found) <= BY_CHANCE
+
+
+def test_of_one_reading_it_is_not_known_how_far_it_is_from_the_mean() -> None:
+    readings = [EngineSample(at=NOW + at, kv_usage=0.5, waiting=waiting) for at, waiting in ((0, 2.0), (15, 6.0))]
+    pods = [Track("a", readings)]
+    assert level_of(pods, lambda each: each.waiting or 0.0, NOW) == Level(6.0, math.inf)
+    both = level_of(pods, lambda each: each.waiting or 0.0, NOW - 1)
+    assert both is not None
+    assert both.mean == 4.0
+    assert both.error**2 == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize(("tokens", "most"), [(4_500, 1e9), (2**52, 2**63 - 1)])
+def test_tokens_that_no_engine_reads_make_no_number_that_the_status_cannot_have(tokens: float, most: float) -> None:
+    samples = tuple(
+        EngineSample(
+            at=at,
+            kv_usage=0.97,
+            waiting=10.0,
+            prompt_tokens_total=part * tokens,
+            generation_tokens_total=part * tokens,
+            finished_total=9.0 * part,
+            finished_output_tokens_total=part * tokens,
+            first_tokens_total=9.0 * part,
+        )
+        for at, part in ((NOW - 60, 0.0), (NOW, 1.0))
+    )
+    load = summary(PodSignals("p0", samples))
+    called = called_by(QUEUE, situation(load=load, replicas=1, ready=1, policy=AUTO))
+    assert called is not None
+    assert 0 < called.read_tokens <= most

@@ -48,7 +48,8 @@ def _answers(learned: Learned | None, engine: str) -> SeenAnswers | None:
     """
     if learned is None or learned.output_tokens is None:
         return None
-    return SeenAnswers(learned.output_tokens, learned.pool, learned.slowness if learned.engine == engine else 1.0)
+    seen = SeenAnswers(learned.output_tokens, learned.pool, learned.slowness)
+    return seen if learned.engine == engine else seen.of_length
 
 
 def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Memo) -> MemoryEstimate | None:

@@ -17,12 +17,23 @@ MOST_LINES = 4_000
 MOST_CHARACTERS = 2_000_000
 """Lines that are kept, and their characters; later lines are left out. An engine of 64 ranks prints fewer."""
 
-_BY_TOOLS = (
-    r"^(?:\[pod/[^\]\s]{1,600}\] )?(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) )?(?:std(?:out|err) [FP] )?"
-    r"(?:[\w.-]{1,200} +\| )?"
+_MOMENT = r"\d{4}-\d\d-\d\dT[\d:.]{8,20}"
+
+_SENDER = r"[\w.-]{1,255} [^\s\[\]:]{1,200}\[\d{1,10}\]"
+
+_TOOLS = (
+    r"\[pod/[^\]\s]{1,600}\] ",
+    rf"{_MOMENT}(?:Z|[+-]\d\d:\d\d) ",
+    r"std(?:out|err) [FP] ",
+    r"[\w.-]{1,200} +\| ",
+    rf"(?:[A-Z][a-z]{{2}} [ \d]\d [\d:.]{{8,20}}|{_MOMENT}[+-]\d{{4}}) {_SENDER}: ",
+    r"\([^()]{1,120}\) ",
 )
 """The words in front of an engine's own line: those of ``kubectl logs --prefix --timestamps``, of a node's own files,
-and of Compose."""
+of Compose and of the journal, and its process or Ray's actor: ``(EngineCore_DP0 pid=99) ``."""
+
+_BY_TOOLS = rf"^(?:{'|'.join(_TOOLS)}){{0,6}}"
+"""Several of them, in any order: tools are put behind one another."""
 
 
 def line_that_begins(front: str, words: str, flags: int = 0) -> re.Pattern[str]:

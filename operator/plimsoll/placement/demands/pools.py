@@ -207,6 +207,11 @@ class SeenAnswers:
     pool: str = ""
     slowness: float = 1.0
 
+    @property
+    def of_length(self) -> SeenAnswers:
+        """The part that counts for another engine, whose speed was measured nowhere."""
+        return SeenAnswers(self.tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
@@ -236,7 +241,7 @@ class Tenant:
     def on_engine(self, engine: str) -> Tenant:
         """Return the deployment on an alternative engine, of whose speed nothing was seen; itself if there is none."""
         request = next((each for each in self.request.on_alternatives if each.engine.name == engine), self.request)
-        answers = self.answers if self.answers is None else replace(self.answers, slowness=1.0)
+        answers = None if self.answers is None else self.answers.of_length
         return replace(self, request=request, answers=answers)
 
     @property
@@ -373,10 +378,13 @@ def is_at(name: str, gpu_type: str, split: Split) -> bool:
 
 
 def name_of_new(place: Place, engine: str, pools: Iterable[Pool | PlannedPool]) -> str:
-    """Return the name of a pool that is opened next to the given ones: two engines at one place are two pools."""
+    """Return the name of a pool that is opened next to the given ones: two engines at one place are two pools.
+
+    One of the same engine that is at the place has that name already: its pods are called back.
+    """
+    here = {pool.engine: pool.name for pool in pools if is_at(pool.name, *place)}
     name = pool_name(*place)
-    is_taken = any(pool.name == name and pool.engine != engine for pool in pools)
-    return _beside_another(*place, engine) if is_taken else name
+    return here.get(engine) or (_beside_another(*place, engine) if name in here.values() else name)
 
 
 def _beside_another(gpu_type: str, split: Split, engine: str) -> str:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
-from plimsoll.placement.demands.pools import Place, Tenant, places_on, pool_name, serving
+from plimsoll.placement.demands.pools import Place, Tenant, is_at, places_on, serving
 from plimsoll.placement.options.feasibility import avoidable_price
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import ReplicaCapacity, ReplicaModel, capacity_of, model_of
@@ -112,12 +112,17 @@ def _sites_on(
                 yield _other(here, request, option, here.model, here.lengths, here.slowness)
             model = None if is_here or option.target.place in own else model_at(request, option)
             if model is not None:
-                learned = memory.slowness_at(pool_name(*option.target.place))
+                learned = _learned_at(option.target.place, memory)
                 slowness = learned if is_own_engine else max(1.0, here.slowness)
                 lengths = _lengths_at(here, model.kv_tokens)
                 yield _other(here, request, option, replace(model, spread=here.model.spread), lengths, slowness)
     except PlimsollError:  # the request cannot be judged any more, and the plan says so
         return
+
+
+def _learned_at(place: Place, memory: LoopMemory) -> float:
+    """Return the slowness that was learned at a place: only of the present engine anything is known."""
+    return memory.slowness_at(next((pool for pool, _ in memory.others if is_at(pool, *place)), ""))
 
 
 def _other(

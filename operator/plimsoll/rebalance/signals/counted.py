@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from plimsoll.rebalance.signals import tracks
-from plimsoll.rebalance.signals.metrics import EngineSample
+from plimsoll.rebalance.signals.metrics import LARGEST_COUNT, EngineSample
 from plimsoll.rebalance.signals.tracks import Track
 from plimsoll.rebalance.signals.traffic import LENGTHS_SECONDS, SIGNIFICANT
 
@@ -87,7 +87,8 @@ def counted(pods: Sequence[Track], start: float, end: float) -> Counted:
     begun = grown(tracks.FIRST_TOKENS) or ended  # not all engines count the first
     prompt = grown(tracks.PROMPTS) / begun if begun > 0 else 0.0
     answer = grown(tracks.FINISHED_OUTPUTS) / ended if ended > 0 else outputs / max(1.0, begun)
-    return Counted(end - start, begun, outputs * (prompt + answer / 2))
+    read_tokens = outputs * (prompt + answer / 2)
+    return Counted(end - start, begun, min(float(LARGEST_COUNT), read_tokens))  # the status has no larger integers
 
 
 def steadily(pods: Sequence[Track], start: float, end: float, least_seconds: float) -> Counted | None:
@@ -115,7 +116,10 @@ def first_tokens(pods: Sequence[Track], start: float, end: float) -> tuple[float
 
 
 class Level(NamedTuple):
-    """A gauge of all pods: its mean over some readings, and the standard deviation of one reading from that."""
+    """A gauge of all pods: its mean over some readings, and the standard deviation of one reading from that.
+
+    That of one reading alone is not known, so it is infinite.
+    """
 
     mean: float
     error: float
@@ -130,4 +134,4 @@ def level_of(pods: Sequence[Track], read: Callable[[EngineSample], float], start
     readings = [sum(of_pods) for of_pods in scrapes]
     if not readings:
         return None
-    return Level(fmean(readings), stdev(readings) if len(readings) > 1 else 0.0)
+    return Level(fmean(readings), stdev(readings) if len(readings) > 1 else math.inf)

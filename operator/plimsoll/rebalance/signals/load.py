@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
@@ -61,7 +61,7 @@ class LoadSummary:
         season: the usual course of the arrivals; None if the days before are not known, or say nothing.
         quiet_before: when a request came last before this process began; None if nothing shows it.
         tracks: the samples of the known pods.
-        counted_from: POSIX seconds from which on all of them are known, and no replica was removed.
+        counted_from: POSIX seconds from which on all of them are known, and no pod ended or began again.
     """
 
     state: SignalState
@@ -132,7 +132,9 @@ def summarize(
     since, read = ready_since or {}, {signals.pod: signals for signals in pods}
     judged = [_Judged.of(read.get(pod) or PodSignals(pod), since.get(pod), now) for pod in expected]
     known = [each.track for each in judged if each.state.state is SignalState.FRESH and each.track is not None]
-    departed = [_Judged.of(read[pod], None, now).track for pod in sorted(read.keys() - set(expected))]
+    others = [read[pod] for pod in sorted(read.keys() - set(expected))]
+    departed = [_Judged.of(each, None, now).track for each in others]
+    ended = [_Found.of(each, None, now).track for each in others]
     period = _period(known)
     recent = max(LEAST_RECENT_SECONDS, 2 * (period or USUAL_PERIOD_SECONDS))
     queue = gateway or GatewayQueue()
@@ -163,8 +165,22 @@ def summarize(
         gateway=gateway,
         quiet=quiet_of(known),
         tracks=tuple(known),
-        counted_from=max([removed_at or 0.0, *(track.begins_at for track in known if not track.is_new)]),
+        counted_from=max([removed_at or 0.0, *_unseen_until(known, ended, read)]),
     )
+
+
+def _unseen_until(
+    known: Sequence[Track], ended: Sequence[Track | None], read: Mapping[str, PodSignals]
+) -> Iterator[float]:
+    """Yield the moments before which work was done that is in no count of the known pods.
+
+    It is that of pods that were not seen from their beginning, of those that began again, and of those that ended.
+    """
+    for track in known:
+        if not track.is_new or (track.ready_since is not None and read[track.pod].samples[0].at < track.ready_since):
+            yield track.begins_at
+    last = (each.newest for each in ended if each is not None)
+    yield from (each.at for each in last if each.prompt_tokens_total or each.finished_total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,20 +213,29 @@ def _is_settled(mark: ChangeRecord, serves: AdditionResult, situation: Situation
     placement, load = situation.placement, situation.load
     all_known = load.state is SignalState.FRESH and load.fresh_pods >= placement.ready
     is_whole = placement.ready >= min(mark.replicas or 0, placement.replicas)
-    # What was served is counted over the last scrapes: none of them may be older than the addition.
-    least = 0.0 if load.traffic is None else load.traffic.recent.seconds
-    return all_known and is_whole and situation.now - serves.at >= max(situation.policy.window_seconds, least)
+    is_counted = load.traffic is None or _counted_since(serves.at, load, load.traffic) is not None
+    return all_known and is_whole and is_counted and situation.now - serves.at >= situation.policy.window_seconds
+
+
+def _counted_since(moment: float, load: LoadSummary, traffic: Traffic) -> Counted | None:
+    """Return the work of the pods since a moment; None for less than the last scrapes, which tell nothing."""
+    least, start = traffic.recent.seconds, max(moment, load.counted_from)
+    if not load.tracks:
+        return Counted(least, traffic.served * least, 0.0)
+    return counted(load.tracks, start, traffic.end) if traffic.end - start >= least else None
 
 
 def _helped(mark: ChangeRecord, situation: Situation, serves: AdditionResult, before: int) -> AdditionResult:
     """Judge an addition that has served for a window. If more requests come, it counts as one that helped.
 
     While chance may explain what is seen, nothing is said. What is not known in the time for which samples are held is
-    no help.
+    no help; in twice that time, while a pod that ended or began again leaves less than half of it to count.
     """
     traffic, called = situation.load.traffic, mark.called
     value = None if traffic is None or called is None else _value(called.figure, situation, traffic)
     helps, longest = is_better(mark, situation), max(MOST_SECONDS, situation.policy.window_seconds)
+    if situation.now - max(serves.at, situation.load.counted_from) < MOST_SECONDS / 2:
+        longest *= 2
     if helps is None and situation.now - serves.at < longest:
         return serves
     if helps:
@@ -259,22 +268,20 @@ def is_better(mark: ChangeRecord, situation: Situation) -> bool | None:
 class _Trial:
     """What is known of an addition since it serves: ``share`` is the part of the load that it takes at best.
 
-    ``done`` is the work since then, and ``growth`` that of the KV tokens that are read a second.
+    ``done`` is the work since then, None: not enough yet, and ``growth`` that of the KV tokens that are read a second.
     """
 
     called: Called
     share: float
     traffic: Traffic
     level: Level | None
-    done: Counted
+    done: Counted | None
     growth: Growth
 
     @staticmethod
     def of(mark: ChangeRecord, called: Called, situation: Situation, traffic: Traffic) -> _Trial:
         load, since = situation.load, mark.at if mark.result is None else mark.result.at
-        start, recent = max(since, load.counted_from), traffic.recent.seconds
-        is_counted = bool(load.tracks) and traffic.end - start >= recent
-        done = counted(load.tracks, start, traffic.end) if is_counted else _steadily(load, traffic)
+        done = _counted_since(since, load, traffic)
         level = _level(called, situation, traffic, since)
         share = mark.added / max(1, mark.replicas or 0)
         return _Trial(called, share, traffic, level, done, _growth(called, load, traffic, since))
@@ -295,6 +302,8 @@ class _Trial:
 
         A tenth is enough; while requests wait, half of what the addition adds to the rest, too. None: it may be chance.
         """
+        if self.done is None:
+            return None
         before, now = self.called.served, _MINUTE * self.done.begun_rate
         adds = self.share / (1 - self.share) if self.share < 1 else math.inf
         most = 1 + min(2 * CLEARLY, adds if self.traffic.waiting else math.inf)
@@ -322,14 +331,16 @@ def _growth(called: Called, load: LoadSummary, traffic: Traffic, since: float = 
 def _level(called: Called, situation: Situation, traffic: Traffic, since: float) -> Level | None:
     """Return a figure since the addition serves, and the error of the difference from the one that called for it.
 
-    It is that of the second half of that time, because a queue that is served away takes the first. A gauge that called
-    is one reading, so it is as uncertain as one. Times to the first token vary about as much as they are long.
+    It is that of the second half of that time, because a queue that is served away takes the first, and of two scrapes
+    at least. A gauge that called is one reading, so it is as uncertain as one. Times to the first token vary about as
+    much as they are long.
     """
     figure, load = called.figure, situation.load
     value = _value(figure, situation, traffic)
     if value is None:
         return None
-    start = max((since + traffic.end) / 2, traffic.end - MOST_SECONDS)
+    half = min((since + traffic.end) / 2, traffic.end - traffic.recent.seconds)
+    start = max(since, half, traffic.end - MOST_SECONDS)
     if figure == "ttft_ms":
         mean, count = first_tokens(load.tracks, start, traffic.end)
         before = max(1.0, called.served / _MINUTE * USUAL_COUNTED_SECONDS)

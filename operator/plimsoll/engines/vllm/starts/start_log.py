@@ -26,13 +26,7 @@ from plimsoll.engines.vllm.starts.start_options import options_of, split_of
 _GIB = r"(-?\d{1,6}(?:\.\d{1,6})?) ?GiB"
 _COUNT = r"([\d,]{1,20})"
 
-_PROCESS = r"(?:\([^()]{1,120}\) ){0,2}"
-"""The process of a line, and of Ray's actor in it: ``(EngineCore_DP0 pid=99) ``."""
-
-_FRONT = (
-    _PROCESS
-    + r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?)?(?:\[[\w./-]{1,200}:\d{1,6}\] )?"
-)
+_FRONT = r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?)?(?:\[[\w./-]{1,200}:\d{1,6}\] )?"
 """The logger's words in front of each line of a message (``logger.py``, ``logging_utils/formatter.py``)."""
 
 _line = partial(line_that_begins, _FRONT)
