@@ -66,7 +66,7 @@ def test_chance_and_a_step_are_believed_to_rise_in_one_of_a_hundred_courses_at_m
     for _ in range(400):
         step_at = dice.uniform(0, seconds)
         courses = (lambda _: rate), (lambda at, step_at=step_at: rate * (1 + (at >= step_at)))
-        wrong += sum(rise_within(arrived(dice, course, seconds), 400) > 0.1 * rate for course in courses)  # type: ignore[arg-type]
+        wrong += sum(rise_within(arrived(dice, course, seconds), 400) > 0.1 * rate for course in courses)
     assert wrong <= 8
 
 
