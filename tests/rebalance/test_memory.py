@@ -163,9 +163,23 @@ def test_the_next_window_begins_where_the_last_one_ended(seconds: float, points:
     assert len(once.with_arrivals(seen, 600, NOW + seconds).points) == points
 
 
-def test_while_requests_wait_arrivals_are_not_believed() -> None:
-    assert LoopMemory().with_arrivals(traffic(replace(LOAD, waiting=2)), 600, NOW).points == ()
-    assert len(LoopMemory().with_arrivals(traffic(replace(LOAD, waiting=1)), 600, NOW).points) == 1
+@pytest.mark.parametrize(
+    ("waiting", "first_token", "points"),
+    [
+        (1.0, 45.0, 1),
+        (2.0, 0.5, 1),
+        (90.0, 30.0, 1),
+        (2.0, 30.1, 0),
+        (90.0, 45.0, 0),
+        (2.0, None, 0),
+    ],
+)
+def test_a_queue_that_clients_leave_teaches_no_rise_and_a_shorter_one_does(
+    waiting: float, first_token: float | None, points: int
+) -> None:
+    """Clients wait for 60 s. After half of it, some may have gone, whom nobody counts."""
+    seen = replace(traffic(replace(LOAD, waiting=waiting)), ttft_seconds=first_token)
+    assert len(LoopMemory().with_arrivals(seen, 600, NOW).points) == points
 
 
 # -- looks -------------------------------------------------------------------------------------------------------------

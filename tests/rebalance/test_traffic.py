@@ -128,8 +128,8 @@ def test_a_removal_of_this_moment_leaves_some_time_to_count() -> None:
     assert found.steady.per_second == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("seconds", [1.0, 1.5, 30.0])
-def test_what_was_served_since_a_removal_is_a_rate_of_that_time(seconds: float) -> None:
+@pytest.mark.parametrize("seconds", [-12.0, 0.0, 1.0, 1.5, 30.0])
+def test_what_was_served_since_a_removal_is_a_rate_also_if_no_scrape_has_come_since(seconds: float) -> None:
     assert seen(pod("a", STEADY), removed_at=NOW - seconds).served == pytest.approx(2.0)
 
 

@@ -39,10 +39,47 @@ def test_a_step_does_not_go_on(step_at: float, height: float) -> None:
 
 
 def test_both_halves_of_the_time_must_rise_and_not_the_first_third() -> None:
-    """The first half of these 12 points rises by 13 / 35 a point, the second by 1, and all of them by 114 / 143."""
+    """The first half of these 12 points rises by 13 / 35 a point, the second by 1, and all of them by 114 / 143.
+
+    Fewer than 12 points say nothing, so no later part of them counts.
+    """
     late, later = ([Point(1e9 + 30.0 * at, float(max(0, at - flat))) for at in range(12)] for flat in (3, 4))
     assert rise_within(late, 30.0) == pytest.approx(114 / 143)
     assert rise_within(later, 30.0) == 0, "its first half rises by a seventh of a request a point"
+
+
+def arrived(dice: Random, rate: Callable[[float], float], seconds: float) -> list[Point]:
+    """Requests that come by chance, counted over 30 s each. The normal distribution is that of such counts."""
+    return [
+        Point(1e9 + at, max(0.0, dice.gauss(rate(at), math.sqrt(rate(at) / 30.0))))
+        for at in (30.0 * index for index in range(int(seconds // 30)))
+    ]
+
+
+@every_case("seconds", [600, 1400])
+@every_case("rate", [1, 3, 20])
+def test_chance_and_a_step_are_believed_to_rise_in_one_of_a_hundred_courses_at_most(
+    rate: float, seconds: float
+) -> None:
+    """A rise of a tenth within 400 s, of 400 courses that are flat and 400 with a step to twice as much."""
+    dice, wrong = Random(f"{rate} {seconds}"), 0  # noqa: S311 - a simulation
+    for _ in range(400):
+        step_at = dice.uniform(0, seconds)
+        courses = (lambda _: rate), (lambda at, step_at=step_at: rate * (1 + (at >= step_at)))
+        wrong += sum(rise_within(arrived(dice, course, seconds), 400) > 0.1 * rate for course in courses)
+    assert wrong <= 8
+
+
+@every_case("seconds", [600, 1400])
+@every_case("rate", [5, 20])
+def test_a_rise_that_began_after_a_flat_time_is_soon_seen(rate: float, seconds: float) -> None:
+    """It doubles in 1,500 s, and began 300 s before at the latest. With the whole time alone, 36 to 61 % are seen."""
+    dice, seen = Random(f"{rate} {seconds}"), 0  # noqa: S311 - a simulation
+    for _ in range(200):
+        since = dice.uniform(0, seconds - 300)
+        course = arrived(dice, lambda at, since=since: rate * (1 + max(0.0, at - since) / 1500), seconds)  # type: ignore[misc]
+        seen += rise_within(course, 400) > 0.1 * rate
+    assert seen >= (0.4 if rate < 20 and seconds < 1000 else 0.7) * 200
 
 
 def test_noise_is_no_rise() -> None:

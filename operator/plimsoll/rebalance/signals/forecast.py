@@ -50,14 +50,23 @@ class _Slope:
 
 
 def rise_within(points: Sequence[Point], seconds: float) -> float:
-    """Return by how much the arrivals rise in so many seconds; 0 if they do not rise steadily."""
+    """Return by how much the arrivals rise in so many seconds; 0 if they do not rise steadily.
+
+    What began lately shows in the later part alone: in the last two thirds, or in the last half.
+    """
+    parts = (points, points[len(points) // 3 :], points[len(points) // 2 :])
+    return seconds * next(filter(None, map(_steady_rise, parts)), 0.0)
+
+
+def _steady_rise(points: Sequence[Point]) -> float:
+    """Return by how much the arrivals rise a second; 0 if they do not rise steadily."""
     if len(points) < FEWEST_POINTS or points[-1].at - points[0].at < LEAST_SECONDS:
         return 0.0
     whole, half = _slope(points), len(points) // 2
     if whole.rise <= SIGNIFICANT * whole.error:
         return 0.0
     is_steady = min(_slope(points[:half]).rise, _slope(points[half:]).rise) >= STEADY_SHARE * whole.rise
-    return whole.rise * seconds if is_steady and not _is_step(points, whole) else 0.0
+    return whole.rise if is_steady and not _is_step(points, whole) else 0.0
 
 
 def _is_step(points: Sequence[Point], line: _Slope) -> bool:

@@ -239,7 +239,9 @@ def traffic_of(
     end = min(until, *(track.newest.at for track in found))
     known_from = max([since, *(track.begins_at for track in found if not track.is_new)])
     lengths = _lengths(found, departed, until, recent_seconds)
-    begin, lately = max(known_from, end - window_seconds), max(known_from, end - recent_seconds)
+    # A replica may have been removed after the last scrape: a time that begins after its end counts backwards.
+    latest = end - recent_seconds / 2
+    begin, lately = (min(latest, max(known_from, end - each)) for each in (window_seconds, recent_seconds))
     recent = _arrivals(found, lately, end, recent_seconds, lengths)
     spans = _Spans(begin, lately, end, recent_seconds)
     loads = tuple(_load_of(track, spans, lengths, capacity_tokens) for track in found)

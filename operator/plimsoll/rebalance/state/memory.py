@@ -11,6 +11,7 @@ from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.law.capacity import FIRST_TOKEN_SHARE, TOKEN_SHARE, ReplicaModel, seconds_while_generating
 from plimsoll.rebalance.law.spread import NO_SPREAD, Spread
+from plimsoll.rebalance.law.wishes import NORMAL_QUEUE, PATIENCE_SECONDS
 from plimsoll.rebalance.signals.forecast import Point
 from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet
 from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS
@@ -313,12 +314,14 @@ class LoopMemory(Learned):
         return replace(self, most_work=None)
 
     def with_arrivals(self, traffic: Traffic, keep_seconds: float, now: float) -> LoopMemory:
-        """Return the memory with one more point for each new window without a queue.
+        """Return the memory with one more point for each new window in which no client has given up unseen.
 
-        While requests wait, clients may give up unseen, and a queue that is served looks like a rise.
+        A short queue hides nobody: what came is what ended, and what more runs and waits. If the first token takes half
+        of clients' patience, some may have left, and with more replicas fewer leave, which looks like a rise.
         """
         is_known = bool(self.points) and now - self.points[-1].at < traffic.recent.seconds
-        if is_known or traffic.waiting >= 2 * traffic.pods:
+        has_queue, waits = traffic.waiting >= NORMAL_QUEUE * traffic.pods, traffic.ttft_seconds
+        if is_known or (has_queue and (waits is None or waits > PATIENCE_SECONDS / 2)):
             return self
         kept = tuple(point for point in self.points if now - point.at <= keep_seconds)
         return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
