@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from plimsoll.domain.decisions.outcomes import Split
@@ -113,3 +115,26 @@ def test_each_use_is_found_by_the_number_of_its_limit() -> None:
     posed = problem(choice(0), choice(1))
     limits = [Limit(4.0, (((0, 0, 0), 2.0),)), Limit(1.0, (((0, 0, 0), 1.0),))]
     assert uses_of(posed, limits) == {(0, 0, 0): [(0, 2.0), (1, 1.0)], (0, 1, 1): []}
+
+
+class Many(list[Any]):
+    """Choices that are only counted."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.number = count
+
+    def __len__(self) -> int:
+        return self.number
+
+
+@pytest.mark.parametrize(("choices", "steps"), [(1, 500), (2000, 500), (2001, 499), (1_000_000, 1), (1_000_001, 0)])
+def test_a_choice_is_costed_at_most_a_million_times_in_at_most_five_hundred_steps(
+    monkeypatch: pytest.MonkeyPatch, choices: int, steps: int
+) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(Worths, "_taken", lambda *_: taken.append(1) or [])
+    found = Worths(problem(), [], {})
+    found.places = [Many(choices)]
+    assert found.costs() == ((),)
+    assert len(taken) == steps
