@@ -610,3 +610,8 @@ def test_no_more_are_added_in_an_hour_than_the_limit_allows() -> None:
         "3 replicas were added in the last hour, and spec.rebalancing.limits.additionsPerHour allows 3."
     )
     assert course.play(1500).wanted > 4
+
+
+@pytest.mark.parametrize(("replicas", "wanted"), [(None, 0), (0, 0), (3, 3)])
+def test_a_change_without_a_number_wanted_none_that_is_known(replicas: int | None, wanted: int) -> None:
+    assert ChangeRecord(NOW, ChangeKind.ADD, replicas=replicas).wanted == wanted
