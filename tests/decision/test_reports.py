@@ -417,8 +417,15 @@ def test_a_hint_stays_as_it_was_written_while_its_figures_are_about_the_same() -
 def test_a_pod_that_came_to_the_node_that_is_to_be_left_may_end(
     pods: dict[str, Any], stray: str, reason: DecisionReason
 ) -> None:
-    facts = {"bound": True, "ready": False, "ended": False, "terminating": False, "node": "n", "bound_since": 150.0}
-    pod = PodFacts(**({"name": "new"} | facts | pods))
+    facts: dict[str, Any] = {
+        "bound": True,
+        "ready": False,
+        "ended": False,
+        "terminating": False,
+        "node": "n",
+        "bound_since": 150.0,
+    }
+    pod = PodFacts(**{"name": "new"} | facts | pods)
     away = Replacement("old", "n", reason, began=100.0)
     expected = "new" if reason is DecisionReason.MAKES_ROOM and pods == {"ready": True} else stray
     assert stray_of(away, Surroundings({"p": (pod,)}, {})) == expected
