@@ -30,7 +30,7 @@ from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.situation import Newcomer, Serving, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.status.record.loop import MARK
-from tests.support.engine_loads import NOW, Serves, replica_model, traffic
+from tests.support.engine_loads import NOW, Serves, moments, pod, replica_model, summary, traffic
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, BUSY, CAPACITY, EASY, situation
 from tests.support.tables import examples
@@ -632,3 +632,17 @@ def test_an_addition_serves_when_as_many_replicas_do_as_were_wanted_then(replica
     seen = situation(BUSY, BUSY, replicas=2, history=ChangeHistory((mark,)))
     [judged] = with_results(seen).changes
     assert (judged.result == AdditionResult(Verdict.SERVES, NOW)) is serves
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "helps"), [(0.5, 0.5, True), (0.97, 0.97, False), (0.5, 0.97, None), (0.97, 0.5, None)]
+)
+def test_a_last_reading_that_is_unlike_the_others_decides_nothing(
+    before: float, last: float, *, helps: bool | None
+) -> None:
+    """Two pods have so much of their KV cache in use at all scrapes but the last one."""
+    pods = [pod(name, replace(FULL, kv_usage=before), moments(600)) for name in ("a", "b")]
+    pods = [replace(each, samples=(*each.samples[:-1], replace(each.samples[-1], kv_usage=last))) for each in pods]
+    serves = AdditionResult(Verdict.SERVES, NOW - 300)
+    mark = ChangeRecord(NOW - 320, ChangeKind.ADD, replicas=2, added=1, called=Called("kv_percent", 97), result=serves)
+    assert is_better(mark, replace(situation(FULL, FULL, replicas=2), load=summary(*pods))) is helps
