@@ -24,15 +24,20 @@ from plimsoll.decision.planning import figures_of, tenant_of
 from plimsoll.decision.pools import placed_now
 from plimsoll.decision.results.manifests import manifests_of
 from plimsoll.decision.results.reports import is_passing, report_of, seconds_allowed
+from plimsoll.decision.reuse_hint import ReuseHint
 from plimsoll.decision.surroundings import Surroundings
+from plimsoll.decision.turns import stray_of
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.placement.demands.pools import Decision, Pool, PoolState, SeenAnswers
+from plimsoll.placement.demands.failed_moves import Delay
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, SeenAnswers, as_it_is
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.feasibility import sized
 from plimsoll.placement.plan import plan
+from plimsoll.rebalance.state.decisions import DecisionReason
+from plimsoll.rebalance.state.replacement import Replacement
 from plimsoll.status.record.reading import record_of
 from plimsoll.status.record.report import DeploymentProblem
 from tests.api.manifests import deployment
@@ -352,3 +357,75 @@ def test_new_replicas_may_take_three_times_as_long_as_the_weights_of_all_their_g
     seconds = 3 * 2 * pool.choice.estimate.weights_bytes / 125e6
     assert seconds_allowed(deployment_of(), replace(PLACED, pools=(divided,)), 0.0) == seconds
     assert seconds_allowed(deployment_of(), replace(PLACED, pools=(replace(divided, choice=None),)), 7.0) == 7
+
+
+SLOW_START = Delay("Pulling")
+
+
+@pytest.mark.parametrize(
+    ("ready", "is_late", "state", "delay", "late"),
+    [
+        (1, True, PoolState.RETIRING, SLOW_START, "new"),
+        (0, True, PoolState.RETIRING, SLOW_START, None),
+        (1, False, PoolState.RETIRING, SLOW_START, None),
+        (1, True, PoolState.ACTIVE, SLOW_START, None),
+        (1, True, PoolState.RETIRING, None, None),
+    ],
+    ids=["late", "nothing serves", "in time", "nothing goes", "no pool says so"],
+)
+def test_a_new_pool_is_late_while_an_old_one_that_goes_serves_on(
+    ready: int, *, is_late: bool, state: PoolState, delay: Any, late: str | None
+) -> None:
+    old, new = replace(pool(L40S, ready=ready, state=state), name="old"), replace(pool(H100, delay=delay), name="new")
+    found = outcome_of(
+        deployment_of(pools=(old, new), is_late=is_late),
+        decision=replace(PLACED, pools=tuple(replace(as_it_is(each), choice=None) for each in (old, new))),
+    )
+    said = report_of(found, 0.0).late
+    assert (None if said is None else said.name) == late
+
+
+def test_a_hint_stays_as_it_was_written_while_its_figures_are_about_the_same() -> None:
+    hint = ReuseHint("40 of 100 tokens come again: set it.", "set it.")
+    assert hint.or_earlier(["30 of 100 tokens come again: set it."]) == "30 of 100 tokens come again: set it."
+    for other in (
+        "19 of 100 tokens come again: set it.",
+        "81 of 100 tokens come again: set it.",
+        "40 of 100 tokens came again: set it.",
+        "40 of 100 tokens come again: leave it.",
+    ):
+        assert hint.or_earlier([other]) == hint.words
+    earlier = ["1 of 100 tokens come again: set it.", "20 of 100 tokens come again: set it."]
+    assert hint.or_earlier(earlier) == earlier[1]
+
+
+@pytest.mark.parametrize(
+    ("pods", "stray"),
+    [
+        ({}, "new"),
+        ({"bound_since": 100.0}, "new"),
+        ({"bound_since": 99.0}, ""),
+        ({"bound_since": None}, ""),
+        ({"node": "other"}, ""),
+        ({"terminating": True}, ""),
+        ({"name": "old"}, ""),
+        ({"ready": True}, ""),
+    ],
+    ids=["after it began", "at once", "before", "not bound", "elsewhere", "ending", "the old one", "it serves"],
+)
+@pytest.mark.parametrize("reason", [DecisionReason.REPLICA_SLOW, DecisionReason.MAKES_ROOM])
+def test_a_pod_that_came_to_the_node_that_is_to_be_left_may_end(
+    pods: dict[str, Any], stray: str, reason: DecisionReason
+) -> None:
+    facts: dict[str, Any] = {
+        "bound": True,
+        "ready": False,
+        "ended": False,
+        "terminating": False,
+        "node": "n",
+        "bound_since": 150.0,
+    }
+    pod = PodFacts(**{"name": "new"} | facts | pods)
+    away = Replacement("old", "n", reason, began=100.0)
+    expected = "new" if reason is DecisionReason.MAKES_ROOM and pods == {"ready": True} else stray
+    assert stray_of(away, Surroundings({"p": (pod,)}, {})) == expected

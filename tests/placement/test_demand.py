@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from plimsoll.domain.cluster.host import NO_HOST_NEED
-from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.observations import Correction, MeasuredSpeed
 from plimsoll.domain.decisions.outcomes import Option, Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Reason
@@ -17,6 +20,7 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.ledger import NO_USE, use_of
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import NO_OPTIONS
+from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers.problem import wanted
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 
@@ -150,3 +154,17 @@ def test_only_the_order_to_leave_judges_running_engines_by_another_step() -> Non
     stays, ordered = (demand(tenant(learned, held, accepts_move=order)) for order in (False, True))
     assert ([each.step_tokens for each in stays.kept], stays.outgrown is not None) == ([16_384], True)
     assert ([each.step_tokens for each in ordered.kept], ordered.outgrown, ordered.outdated) == ([2048], None, ())
+
+
+@pytest.mark.parametrize(("tpot", "factor"), [(1.0, 2.0), (0.03, 1.0)], ids=["it keeps its promise", "it does not"])
+def test_a_running_pool_has_its_measured_speed_and_stays_if_that_breaks_a_promise(tpot: float, factor: float) -> None:
+    """By the estimate a token takes 27 ms there, and twice as long by what was measured."""
+    usual = request(slo=Slo(ttft_seconds=10.0, tpot_seconds=tpot))
+    slow = replace(usual, speeds=(MeasuredSpeed(usual.engine_kind(L40S, ONE), 2.0),))
+    one, two = (plan([tenant(each, pool(L40S))], fleet(node("l", L40S, 1)))[0] for each in (usual, slow))
+    assert two.outgrown is None
+    assert one.choice is not None
+    assert two.choice is not None
+    assert one.choice.performance is not None
+    assert two.choice.performance is not None
+    assert two.choice.performance.tpot_seconds == pytest.approx(factor * one.choice.performance.tpot_seconds, rel=0.01)

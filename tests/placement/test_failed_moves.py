@@ -9,6 +9,7 @@ import pytest
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
 from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import GpuConstraints
 from plimsoll.placement.demands.failed_moves import (
     Delay,
     FailedMove,
@@ -20,7 +21,9 @@ from plimsoll.placement.demands.failed_moves import (
     without_failed,
 )
 from plimsoll.placement.options.verdicts import options
-from tests.support.planning import H100, L4, L40S, fleet, node, request
+from plimsoll.placement.places.warnings import failed_move_warning
+from plimsoll.placement.plan import plan
+from tests.support.planning import H100, L4, L40S, fleet, node, pool, request, tenant
 from tests.support.status_schema import most_items
 
 FIRST_PAUSE_SECONDS = 6 * 3600.0
@@ -140,3 +143,13 @@ def test_settings_that_failed_close_no_place_and_only_those_of_their_place_are_r
     assert not settings_refused((entry,), (L40S, ONE), "sglang")
     assert not settings_refused((entry,), (L40S, Split(2)), "vllm")
     assert not settings_refused((failed(),), (L40S, ONE), "vllm"), "a move there failed, and it runs there now"
+
+
+def test_only_what_failed_at_the_place_that_a_user_forces_is_said_there() -> None:
+    wanted = request(constraints=GpuConstraints(allow=(L40S,), max_per_replica=1))
+    runs_here = tenant(wanted, pool(L40S))
+    here, elsewhere = failed(), failed(H100)
+    settings_here, other_engine = replace(here, limits=StepLimits(sequences=64)), replace(here, engine="sglang")
+    for known, said in ((here, True), (elsewhere, False), (settings_here, False), (other_engine, False)):
+        [decision] = plan([replace(runs_here, failed=(known,))], fleet(node("l", L40S, 1), node("h", H100, 1)))
+        assert (failed_move_warning(known) in decision.warnings) is said

@@ -14,6 +14,7 @@ from plimsoll.adapters import highs
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.cluster.priorities import Priority
 from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -458,3 +459,14 @@ def test_a_lone_deployment_leaves_no_replica_out_for_a_faster_one(
     assert decision.missing == 0
     if solver.library:  # the search may find another mix
         assert {each.split.gpus: each.replicas for each in decision.pools} == gpus
+
+
+@pytest.mark.parametrize(("free", "moves"), [(1, False), (2, True)])
+def test_a_replica_that_found_no_node_takes_no_gpu_for_which_a_higher_priority_waits(free: int, *, moves: bool) -> None:
+    where = fleet(node("l", L40S, 1), node("h", H100, free))
+    high = tenant(request(name="high", constraints=GpuConstraints(allow=(H100,))), priority=Priority(10))
+    stuck = pool(L40S, bound=0, ready=0, stranded=1, obstacle="InsufficientGpus")
+    low = tenant(request(name="low", constraints=GpuConstraints(max_per_replica=1)), stuck)
+    first, second = plan([high, low], where, solver=Fleetwide())
+    assert active(first) == {H100: 1}
+    assert active(second) == ({H100: 1} if moves else {L40S: 1})

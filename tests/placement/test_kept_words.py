@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import CpuOffload, EngineChoice, EngineVersion, Residency, WeightStreaming
+from plimsoll.domain.models.model import Task
 from plimsoll.domain.units import GIB
 from plimsoll.performance.layer_copy import LayerCopy
 from plimsoll.performance.reuse import ReuseTimes
-from plimsoll.placement.options.kept_cache import KeptCache, kept_words
-from plimsoll.placement.options.streamed_layers import HostLayers, layer_words
+from plimsoll.placement.options.kept_cache import KeptCache, kept_words, may_keep
+from plimsoll.placement.options.streamed_layers import HostLayers, host_layers, layer_words
+from tests.support.planning import H100, LLAMA_8B, fleet, gpu, model, node, placed, request
 
 
 @pytest.mark.parametrize(
@@ -93,3 +99,46 @@ FIRST = (
 )
 def test_copies_of_layers_are_said_in_words(found: HostLayers, words: str) -> None:
     assert layer_words(found) == words
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "kept"),
+    [
+        (EngineChoice(EngineVersion(0, 11, 0)), LLAMA_8B, False),
+        (EngineChoice(EngineVersion(0, 11, 1)), LLAMA_8B, True),
+        (EngineChoice(EngineVersion(0, 32)), LLAMA_8B, True),
+        (EngineChoice(EngineVersion(0, 22)), "google/gemma-2-9b-it", False),
+        (EngineChoice(EngineVersion(0, 23)), "google/gemma-2-9b-it", True),
+        (EngineChoice(EngineVersion(99, 0), name="sglang"), LLAMA_8B, False),
+    ],
+    ids=["before", "the first release", "now", "windows before", "windows", "an engine that keeps none"],
+)
+def test_a_release_keeps_cache_in_host_memory_from_the_first_one_that_can_for_the_model(
+    engine: EngineChoice, model: str, *, kept: bool
+) -> None:
+    assert may_keep(request(model, engine=engine)) is kept
+
+
+STREAMS = WeightStreaming(group=8, layers=2)
+SETTINGS = placed(request(), fleet(node("any", H100))).choice.settings
+
+
+@pytest.mark.parametrize(
+    ("residency", "streamed", "group"), [(STREAMS, 2, 8), (CpuOffload(GIB), 0, 0)], ids=["ahead", "in place"]
+)
+@pytest.mark.parametrize("split", [Split(1), Split(4), Split(1, pipeline_parallel=2)], ids=str)
+def test_the_copy_of_a_layer_is_that_of_one_rank(residency: Residency, streamed: int, group: int, split: Split) -> None:
+    """Matrices of Llama 3.1 8B: queries and outputs, keys and values, three of the MLP; and two norms, in BF16."""
+    engine = EngineChoice(EngineVersion(0, 32), residency=residency)
+    found = host_layers(request(concurrency=5, engine=engine), gpu(H100), split, SETTINGS)
+    assert found is not None
+    matrices, norms = 2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14_336, 2 * 4096
+    assert found.layer.size_bytes == 2 * (matrices // split.tensor_parallel + norms)
+    assert found.layer.copied == pytest.approx(found.layer.size_bytes / 50e9)
+    assert found[1:] == (50, streamed, group, 5, 8192)
+
+
+def test_no_copy_is_described_if_there_is_none_or_its_speed_is_not_known() -> None:
+    pools = request(replace(model(), task=Task.POOL), engine=EngineChoice(EngineVersion(0, 32), residency=STREAMS))
+    for wanted in (request(), pools):
+        assert host_layers(wanted, gpu(H100), Split(1), SETTINGS) is None

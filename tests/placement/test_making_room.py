@@ -270,3 +270,19 @@ def test_room_that_is_found_is_room_and_takes_from_nobody_who_must_not_give(worl
     for name, number in ended.items():
         assert number <= spare[name]
         assert world.priorities[name[0]] < HIGH.value
+
+
+@pytest.mark.parametrize(
+    ("willing", "is_open", "carried_out"),
+    [((LOW,), (LOW,), (True, True)), ((LOW,), (), (True, False)), ((), (LOW,), (False, False)), ((GOLD,), (), None)],
+    ids=["at once", "not yet", "by people", "only itself"],
+)
+def test_what_others_let_an_approval_do_is_carried_out_and_the_rest_people_do(
+    willing: tuple[ObjectKey, ...], is_open: tuple[ObjectKey, ...], carried_out: tuple[bool, bool] | None
+) -> None:
+    plan, running = two_of_low()
+    running = [each for each in running if each.owner == LOW] if willing != (GOLD,) else running
+    neighbours = Neighbours(tuple(running), {LOW: 1}, frozenset(willing), frozenset(is_open))
+    made = room_for(plan, one_more(plan), neighbours)
+    assert made is not None
+    assert (made.proposal.by_loop, made.is_open) == (carried_out or (False, False))

@@ -13,6 +13,8 @@ from plimsoll.adapters.highs import fleetwide
 from plimsoll.decision.observing import failed_starts, observed_now
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.observations import Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Option, Placed, Split
@@ -23,6 +25,8 @@ from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.pools import Decision, Pool, Tenant
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.options.candidates import candidate_on
+from plimsoll.placement.options.feasibility import judge_load
 from plimsoll.placement.places.place import first_that_fits, place
 from plimsoll.placement.plan import plan
 from tests.support.planning import (
@@ -209,3 +213,16 @@ def test_the_failure_of_a_narrow_engine_counts_for_its_own_kind() -> None:
     [seen] = observed_now(PERMITTED, runs, around, {}, CARDS, generation=1, spec="s")
     assert seen.observation.kind.kv_precision is KvPrecision.FP8
     assert failed_starts(PERMITTED, (seen,)) == ((L4, Split(1)),)
+
+
+def test_between_two_caches_with_the_same_doubt_the_one_of_16_bits_is_taken() -> None:
+    """Spot nodes that nobody asked for are a doubt with either of them."""
+    spot = replace(node("s", spot_type(gpu(L40S)), 1), capacity_type=CapacityType.SPOT)
+    where = fleet(spot)
+    found = judge_load(
+        replace(PERMITTED, objective=Objective.BALANCED),
+        candidate_on(spot.gpu, Split(1), where, restricted=False),
+        where,
+    )
+    assert isinstance(found, Option)
+    assert (found.doubts > 0, found.has_narrow_cache) == (True, False)

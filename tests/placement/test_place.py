@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.domain.cluster.fleet import Taint, Toleration
 from plimsoll.domain.decisions.latency import Objective
-from plimsoll.domain.decisions.outcomes import Option, Rejection, Split, Unplaceable
+from plimsoll.domain.decisions.outcomes import Option, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
@@ -21,7 +21,7 @@ from plimsoll.placement.options.feasibility import judge
 from plimsoll.placement.options.sizing import size_on
 from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.places import place as place_module
-from plimsoll.placement.places.place import alternatives_to, first_that_fits, fits_for_sure, pick
+from plimsoll.placement.places.place import alternatives_to, first_that_fits, fits_for_sure, less_preferred, pick
 from tests.support.planning import (
     A100,
     H100,
@@ -313,3 +313,30 @@ def test_what_the_quick_look_cannot_tell_is_left_to_the_judgement(
     assert usual is not None
     assert first_that_fits(wanted, where, Ledger.of(where)) == usual
     assert fits_for_sure(wanted, candidate_on(usual.gpu, usual.split, where, restricted=False), where)
+
+
+def test_that_the_places_are_closed_for_one_is_no_answer_for_whoever_may_go_there() -> None:
+    where = fleet(node("h", H100, 1))
+    ledger, asked = Ledger.of(where), request(constraints=ONE_GPU)
+    judged = options(asked, where)
+    assert isinstance(pick(asked, judged, where, ledger, closed=((H100, Split(1)),)), Unplaceable)
+    assert isinstance(pick(asked, judged, where, ledger), Placed)
+
+
+@pytest.mark.parametrize(
+    ("measured", "numbers"),
+    [
+        ((True, False), {"measured": "this"}),
+        ((False, True), {"measured": "best"}),
+        ((True, True), {}),
+        ((False,) * 2, {}),
+    ],
+)
+def test_a_speed_that_alone_is_measured_is_said(measured: tuple[bool, bool], numbers: dict[str, str]) -> None:
+    best = placed(request(), fleet(node("h", H100, 1))).choice
+    assert best.performance is not None
+    pair = [replace(best, performance=replace(best.performance, validated=each)) for each in measured]
+    said = dict(less_preferred(*pair).numbers)
+    assert {name: said[name] for name in said if name == "measured"} == numbers
+    for unknown in (replace(best, performance=None), best), (best, replace(best, performance=None)):
+        assert not {"tpot", "best_tpot", "measured"} & {name for name, _ in less_preferred(*unknown).numbers}

@@ -238,3 +238,13 @@ def test_up_to_4096_sets_of_replicas_are_tried_and_of_more_none(alike: tuple[int
     replicas = [runs(str(kind), "h", "1") for kind, count in enumerate(alike) for _ in range(count)]
     found = list(ways(replicas, lambda each: each.owner, lambda each: (each.price,)))
     assert (len(found), len({tuple(map(id, each)) for each in found})) == (sets, sets)
+
+
+@pytest.mark.parametrize(("a100", "kind"), [("0.5", A100), ("9", H100), (None, H100)])
+def test_of_types_that_are_emptied_at_the_same_cost_the_cheaper_one_is_taken_and_one_without_a_price_last(
+    a100: str | None, kind: str
+) -> None:
+    where = fleet(node("a", gpu(A100, price=a100), 1, held=1), node("b", gpu(H100, price="3"), 1, held=1))
+    running = [runs("x", "a", "2", kind=A100), runs("y", "b", "2")]
+    [change] = proposed(waiting(where, allow=(H100, A100)), running, where).changes
+    assert change.leaving.target.gpu_type == kind

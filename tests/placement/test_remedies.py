@@ -259,3 +259,14 @@ _NEAREST_FIRST = [
     RemedyKind.RELAX_CONSTRAINTS,
     RemedyKind.ADD_GPUS,
 ]
+
+
+@pytest.mark.parametrize(("context", "less"), [(8192, 0), (4096, 0), (2048, 128)])
+def test_of_two_cards_the_second_one_may_bear_a_single_request_more(context: int, less: int) -> None:
+    """An A100 as large as an H100, or a little smaller, bears one request more: its engine needs less itself."""
+    wanted, usual = request(LLAMA_70B_FP8, context=context, concurrency=512), gpu(H100)
+    other = replace(gpu(A100), name="other", usable_bytes=usual.usable_bytes - less * MIB)
+    cards = node("h", H100, 2), node("o", other, 2)
+    first, second = (number(proposals(wanted, fleet(each))[RemedyKind.REDUCE_CONCURRENCY], "to") for each in cards)
+    assert second == first + 1
+    assert number(proposals(wanted, fleet(*cards))[RemedyKind.REDUCE_CONCURRENCY], "to") == second

@@ -319,3 +319,28 @@ def test_who_misses_replicas_chooses_first_in_turns(monkeypatch: pytest.MonkeyPa
     assert [of_round(number, [3, 5, 8]) for number in range(4)] == [[3, 5], [8, 3], [5, 8], [3, 5]]
     assert of_round(1, [7]) == [7]
     assert of_round(1, []) == []
+
+
+@pytest.mark.parametrize(
+    ("free", "dear", "parts"),
+    [((1, 2), 5.0, {0: 1, 1: 1}), ((2, 2), 5.0, {0: 2}), ((1, 2), 1.1, {1: 2}), ((0, 2), 5.0, {1: 2})],
+    ids=["a part is cheap", "all are", "less than a mix costs", "one place"],
+)
+def test_the_programme_divides_replicas_between_places_if_that_is_cheaper(
+    free: tuple[int, int], dear: float, parts: dict[int, int]
+) -> None:
+    """A mix costs a tenth of the cheapest bill. Replicas that must not be apart are all at the dear place."""
+    cheap = choice(0, 1.0), choice(1, dear)
+    assert placed(decide(posed([kind(*cheap, replicas=2)], free), Highs())) == [parts]
+    whole = {0: 2} if free[0] > 1 else {1: 2}
+    assert placed(decide(posed([kind(*cheap, replicas=2, whole=True)], free), Highs())) == [whole]
+
+
+@pytest.mark.parametrize(("left", "replicas"), [(-1.0, 0), (0.0, 0), (1.0, 1), (2.0, 2)])
+def test_beyond_a_quota_that_is_used_up_or_was_lowered_below_its_use_nobody_is_placed(
+    left: float, replicas: int
+) -> None:
+    limited = replace(choice(0), quotas=((0, 1.0),))
+    problem = posed([kind(limited, replicas=2), kind(choice(0))], [4])
+    problem = replace(problem, problem=replace(problem.problem, quotas=(left,)))
+    assert placed(search(problem)) == [{0: replicas} if replicas else {}, {0: 1}]

@@ -18,7 +18,8 @@ from plimsoll.domain.engines.engine_choice import (
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.vllm.settings import engine_settings
-from tests.support.planning import A100, H100, L4, LLAMA_8B, MI300X, T4, gpu, model, request
+from plimsoll.placement.options.feasibility import sized
+from tests.support.planning import A100, H100, L4, LLAMA_8B, LLAMA_70B, MI300X, T4, gpu, model, request
 from tests.support.tables import every_case
 
 FP8 = "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"
@@ -123,3 +124,14 @@ def test_a_checkpoint_that_fixes_its_cache_is_followed_and_can_be_overruled() ->
     fixed = replace(facts, checkpoint=replace(facts.checkpoint, kv_precision=KvPrecision.FP8))
     assert settings(request(fixed)).kv_cache_dtype == "auto"
     assert settings(request(fixed, kv_precision=KvPrecision.BF16)).kv_cache_dtype == "bfloat16"
+
+
+@pytest.mark.parametrize(("more", "step_tokens"), [(-1, 8192), (0, 2048), (1, 2048)])
+def test_a_smaller_step_is_tried_unless_the_weights_alone_are_larger_than_the_budget(
+    more: int, step_tokens: int
+) -> None:
+    """Of such a card, 92 percent are as many bytes as the weights of Llama 3.3 70B in BF16 are."""
+    card = replace(gpu(H100), usable_bytes=153_414_095_027 + more)
+    settings, figures = sized(request(LLAMA_70B), card, Split(1))
+    assert figures.budget_bytes - figures.weights_bytes == more
+    assert settings.max_num_batched_tokens == step_tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from decimal import Decimal
 
@@ -19,8 +20,10 @@ from plimsoll.domain.public_words import Reason, SuggestionKind
 from plimsoll.domain.requests.serving import Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.placement.advice import suggestions
-from plimsoll.placement.advice.suggestions import LEAST_SAVING
+from plimsoll.placement.advice.suggestions import LEAST_SAVING, Suggester
 from plimsoll.placement.demands.pools import Decision, Tenant
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.speed import load_of
 from plimsoll.placement.places.place import place
 from plimsoll.placement.plan import plan
@@ -269,3 +272,15 @@ def _changed(wanted: Request, suggestion: Suggestion) -> Request:
             return replace(wanted, shape=shape)
         case SuggestionKind.OTHER_CHECKPOINT:
             return replace(wanted, model=model(str(found["model"])), precision=Precision(str(found["precision"])))
+
+
+def test_one_pass_searches_for_a_hundred_placements(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = itertools.count()
+    decision = decided(ON_L40S)
+    [own] = decision.pools
+    monkeypatch.setattr(Suggester, "_cheaper", lambda *_: iter([] * next(searches)))
+    finder = Suggester(CARDS, Ledger.of(CARDS), Memo())
+    for _ in range(105):
+        assert own.choice is not None
+        finder.advised(replace(decision, pools=(replace(own, choice=replace(own.choice)),)))
+    assert next(searches) == 100

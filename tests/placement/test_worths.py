@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pytest
 
 from plimsoll.domain.decisions.outcomes import Split
@@ -113,3 +116,26 @@ def test_each_use_is_found_by_the_number_of_its_limit() -> None:
     posed = problem(choice(0), choice(1))
     limits = [Limit(4.0, (((0, 0, 0), 2.0),)), Limit(1.0, (((0, 0, 0), 1.0),))]
     assert uses_of(posed, limits) == {(0, 0, 0): [(0, 2.0), (1, 1.0)], (0, 1, 1): []}
+
+
+class Many(list[Any]):
+    """Choices that are only counted."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.number = count
+
+    def __len__(self) -> int:
+        return self.number
+
+
+@pytest.mark.parametrize(("choices", "steps"), [(1, 500), (2000, 500), (2001, 499), (1_000_000, 1), (1_000_001, 0)])
+def test_a_choice_is_costed_at_most_a_million_times_in_at_most_five_hundred_steps(
+    monkeypatch: pytest.MonkeyPatch, choices: int, steps: int
+) -> None:
+    taken = itertools.count()
+    monkeypatch.setattr(Worths, "_taken", lambda *_: [0.0 * next(taken)])
+    found = Worths(problem(), [], {})
+    found.places = [Many(choices)]
+    assert found.costs() == ((),)
+    assert next(taken) == steps

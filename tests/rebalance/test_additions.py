@@ -15,14 +15,22 @@ from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.signals.traffic import Rate
-from plimsoll.rebalance.state.additions import IN_VAIN, brake_of, has_risen, is_better, pause_seconds, replicas_without
+from plimsoll.rebalance.state.additions import (
+    IN_VAIN,
+    brake_of,
+    has_risen,
+    is_better,
+    pause_seconds,
+    replicas_without,
+    with_results,
+)
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, RemoveReplica, Wait
 from plimsoll.rebalance.state.history import AdditionResult, Called, ChangeHistory, ChangeKind, ChangeRecord, Verdict
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.situation import Newcomer, Serving, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.status.record.loop import MARK
-from tests.support.engine_loads import NOW, Serves, replica_model, traffic
+from tests.support.engine_loads import NOW, Serves, moments, pod, replica_model, summary, traffic
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, BUSY, CAPACITY, EASY, situation
 from tests.support.tables import examples
@@ -428,6 +436,7 @@ VAIN = Verdict.DOES_NOT_SERVE
         (5, (_made(ChangeKind.ADD, 2, 1, VAIN), _made(ChangeKind.ADD, 4, 2, VAIN)), 5),
         (6, (_made(ChangeKind.ADD, 4, 2, VAIN), _made(ChangeKind.TAKE_BACK, 1), _made(ChangeKind.ADD, 6, 1, VAIN)), 5),
         (4, (_made(ChangeKind.ADD, 2, 1, VAIN), _made(ChangeKind.MOVE, 2), _made(ChangeKind.ADD, 4, 2, VAIN)), 2),
+        (4, (_made(ChangeKind.ADD, 3, 2, VAIN), _made(ChangeKind.ADD, 4, 2, VAIN)), 2),
     ],
 )
 def test_what_is_taken_back_are_the_last_additions_in_vain_and_no_number_of_somebody_else(
@@ -610,3 +619,30 @@ def test_no_more_are_added_in_an_hour_than_the_limit_allows() -> None:
         "3 replicas were added in the last hour, and spec.rebalancing.limits.additionsPerHour allows 3."
     )
     assert course.play(1500).wanted > 4
+
+
+@pytest.mark.parametrize(("replicas", "wanted"), [(None, 0), (0, 0), (3, 3)])
+def test_a_change_without_a_number_wanted_none_that_is_known(replicas: int | None, wanted: int) -> None:
+    assert ChangeRecord(NOW, ChangeKind.ADD, replicas=replicas).wanted == wanted
+
+
+@pytest.mark.parametrize(("replicas", "serves"), [(1, True), (2, True), (3, False), (None, True)])
+def test_an_addition_serves_when_as_many_replicas_do_as_were_wanted_then(replicas: int | None, *, serves: bool) -> None:
+    mark = ChangeRecord(NOW - 30, ChangeKind.ADD, replicas=replicas, added=1)
+    seen = situation(BUSY, BUSY, replicas=2, history=ChangeHistory((mark,)))
+    [judged] = with_results(seen).changes
+    assert (judged.result == AdditionResult(Verdict.SERVES, NOW)) is serves
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "helps"), [(0.5, 0.5, True), (0.97, 0.97, False), (0.5, 0.97, None), (0.97, 0.5, None)]
+)
+def test_a_last_reading_that_is_unlike_the_others_decides_nothing(
+    before: float, last: float, *, helps: bool | None
+) -> None:
+    """Two pods have so much of their KV cache in use at all scrapes but the last one."""
+    pods = [pod(name, replace(FULL, kv_usage=before), moments(600)) for name in ("a", "b")]
+    pods = [replace(each, samples=(*each.samples[:-1], replace(each.samples[-1], kv_usage=last))) for each in pods]
+    serves = AdditionResult(Verdict.SERVES, NOW - 300)
+    mark = ChangeRecord(NOW - 320, ChangeKind.ADD, replicas=2, added=1, called=Called("kv_percent", 97), result=serves)
+    assert is_better(mark, replace(situation(FULL, FULL, replicas=2), load=summary(*pods))) is helps

@@ -20,9 +20,11 @@ from plimsoll.placement.demands.pools import Place
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.transition.hypothesis import Market, WhatIf
 from plimsoll.rebalance.decide import decide
-from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
+from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind, diagnose
+from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.law.capacity import capacity_of
 from plimsoll.rebalance.law.price import stakes_of
+from plimsoll.rebalance.places.elsewhere import elsewhere
 from plimsoll.rebalance.places.sites import Site, sites_elsewhere
 from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move
@@ -491,3 +493,19 @@ def test_a_request_that_cannot_be_judged_any_more_has_no_other_place(monkeypatch
     here = Site((H100, Split(1)), replica_model(), Lengths(1000, 200, 0, 1100), 1.0, 1.0, FIRST_STARTUP_SECONDS)
     monkeypatch.setattr(Market, "options", refuses)
     assert list(sites_elsewhere(what_if.tenant, what_if.market(), LoopMemory(), here)) == []
+
+
+def test_no_place_is_looked_for_while_the_speed_of_this_one_is_not_known() -> None:
+    situation, what_if = calm(), h100(L40S_NODE)
+    look = judged(situation)
+    usual = diagnose(situation, look)
+    assert elsewhere(usual, situation, look, what_if)[0].kind is DiagnosisKind.CHEAPER_ELSEWHERE
+    assert look.wish is not None
+    slow = replace(usual, kind=DiagnosisKind.TOO_SLOW)
+    for less in (
+        replace(look, wish=None),
+        replace(look, wish=replace(look.wish, capacity=None)),
+        replace(look, model=None),
+    ):
+        assert elsewhere(usual, situation, less, what_if) == (usual, less.memory)
+        assert elsewhere(slow, situation, less, what_if)[0].place is None

@@ -270,3 +270,13 @@ def test_the_search_is_not_made_again_while_nothing_changes() -> None:
     assert asked == 1
     again = decide(replace(slow(one), memory=first.memory), replace(plan.what_if(one.request.key), market=market))
     assert (asked, again.decision) == (1, first.decision)
+
+
+def test_what_another_engine_carries_is_said_by_the_slowness_that_was_learned_here() -> None:
+    one = on_sglang(promised(constraints=GpuConstraints(allow=(L40S,))), allow=(A100,))
+
+    def carries(slowness: float) -> int:
+        found = decide(slow(one, slowness=slowness), on(one, ONE_L40S, node("a", A100, 2))).decision
+        return int(dict(found.numbers)["to_per_minute"])
+
+    assert carries(2.0) < carries(1.7)

@@ -350,3 +350,15 @@ def test_a_neighbour_that_promises_no_percentile_has_the_figures_that_it_had() -
     plain = load_of(UNEVEN, percentile=None).traffic
     assert (plain.ttft_percentile, plain.token_percentile) == (None, None)
     assert replace(load_of(UNEVEN, percentile=95).traffic, ttft_percentile=None) == plain
+
+
+@pytest.mark.parametrize("alone", [[0.4], [0.4, 0.6]], ids=["one request", "two"])
+def test_the_mean_is_of_the_requests_whose_times_are_added_up_however_few_they_are(alone: list[float]) -> None:
+    """One engine has buckets alone. Another one has a sum and a number, too, and served so many requests."""
+    without = pod([], FAST, FAST)
+    unknown = [replace(each, first_tokens_total=None, ttft_seconds_total=None) for each in without.samples]
+    found = percentile_of(
+        [replace(without, samples=unknown), pod([], [], alone, name="b")], FIRST_TOKEN, 95, (30.0,), NOW
+    )
+    assert found is not None
+    assert found.mean == pytest.approx(sum(alone) / len(alone))

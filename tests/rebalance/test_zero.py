@@ -9,6 +9,8 @@ import pytest
 
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import LoopResult, decide
+from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind, diagnose
+from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.signals.gateway import GatewayQueue, with_queue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of
 from plimsoll.rebalance.signals.load import LoadSummary
@@ -207,3 +209,18 @@ def test_two_that_write_the_number_do_not_fight() -> None:
     assert "spec.replicas is changed again and again" in sentence(contested)
     woken = asleep(held(1), policy=replace(SLEEPS, contested=True)).decision
     assert isinstance(woken, AddReplica), "a request that waits is served all the same"
+
+
+@pytest.mark.parametrize(
+    ("memory", "is_read", "idle"),
+    [(QUIET, True, True), (replace(QUIET, quiet_since=None), True, False), (QUIET, False, False)],
+    ids=["all is known", "since when is not known", "the scrapes do not say"],
+)
+def test_all_replicas_stay_if_nobody_knows_since_when_no_request_came(
+    memory: LoopMemory, *, is_read: bool, idle: bool
+) -> None:
+    where = situation(NOBODY, policy=SLEEPS, memory=memory)
+    where = where if is_read else replace(where, load=replace(where.load, quiet=None))
+    look = judged(where)
+    look = look if is_read else replace(look, memory=replace(look.memory, quiet_at=where.now, quiet_since=NOW - 2000))
+    assert (diagnose(where, look).kind is DiagnosisKind.IDLE) is idle

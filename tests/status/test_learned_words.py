@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from plimsoll.api.v1alpha1.status import EstimateStatus
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Witness
 from plimsoll.domain.decisions.outcomes import Split
@@ -76,3 +78,18 @@ def test_the_need_is_the_sum_of_all_terms_with_adapters_and_what_was_learned() -
         learned_bytes=-1_000_000,
     )
     assert expected_bytes(terms) == 123_456 - 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "words"),
+    [
+        (GIB, 2 * GIB, "; others take up to 1.00 GiB less and 2.00 GiB more"),
+        (GIB // 2, 0, "; others take up to 0.50 GiB less and 0.00 GiB more"),
+        (0, GIB // 4, "; others take up to 0.00 GiB less and 0.25 GiB more"),
+        (0, 0, ""),
+    ],
+)
+def test_how_far_apart_engines_are_is_said_of_several(below: int, above: int, words: str) -> None:
+    (correction,) = corrections([MEASURED])
+    apart = replace(correction, below_bytes=below, above_bytes=above)
+    assert correction_words(apart) == correction_words(correction) + words

@@ -26,7 +26,7 @@ from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status import writing
 from plimsoll.status.record.reading import Record, read, whole_status
 from plimsoll.status.record.report import DeploymentProblem, PoolView, RebalancingReport, Report
-from plimsoll.status.writing import document_of, new_status
+from plimsoll.status.writing import decided_fields, document_of, new_status
 from tests.render.workloads import decision
 from tests.status.test_record_reading import GOOD
 from tests.support.planning import L4, model, pool, request
@@ -363,3 +363,9 @@ def test_an_absent_field_and_an_empty_list_are_left_out_at_every_depth() -> None
     empty = {**GOOD, "placement": {**GOOD["placement"], "warnings": []}}
     assert "warnings" not in document_of(whole_status(read(empty)))["placement"]
     assert document_of(whole_status(read(GOOD)))["placement"]["warnings"] == ["careful"]
+
+
+def test_while_there_is_a_problem_the_weights_stay_as_they_were() -> None:
+    assert written(serving()).get("weights") is None
+    assert "weights" in decided_fields(serving(), {}, NOW)
+    assert "weights" not in decided_fields(BROKEN, {}, NOW)

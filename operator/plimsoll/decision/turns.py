@@ -426,7 +426,7 @@ def _gone_on(standing: Standing, step: Step, situation: Situation, around: Surro
     if step is Step.END_OLD:
         return standing, replacement.pod, ""
     if step is Step.END_STRAY:
-        stray = _stray(replacement, around)
+        stray = stray_of(replacement, around)
         strays = (*(each for each in replacement.strays if each != stray), stray)
         return replace(standing, replacement=replace(replacement, strays=strays)), stray, ""
     standing = replace(standing, replacement=None)
@@ -517,11 +517,11 @@ def _progress(replacement: Replacement, standing: Standing, situation: Situation
         newest_is_certain=bool(certain),
         newest_is_elsewhere=any(not each.node or each.node != replacement.node for each in certain),
         patience_seconds=memory.stuck_after_seconds,
-        stray=_stray(replacement, around),
+        stray=stray_of(replacement, around),
     )
 
 
-def _stray(replacement: Replacement, around: Surroundings) -> str:
+def stray_of(replacement: Replacement, around: Surroundings) -> str:
     """Return a new pod on the node that is to be left, which may end; empty if there is none.
 
     Where one replica was slow or silent, one that serves is judged by what it does.

@@ -318,7 +318,7 @@ def _less_host_cache(request: Request, rejection: Rejection, fleet: Fleet) -> _C
     place = rejection.gpu_type, rejection.split, fleet
     without = host_of_pool(request.with_host_cache(0), *place).memory_bytes
     taken = host_of_pool(request, *place).memory_bytes - without
-    left = max(0, (taken - over) * asked.kv_bytes // max(1, taken)) // GIB * GIB
+    left = (taken - over) * asked.kv_bytes // taken // GIB * GIB if taken > over else 0
     return _Changed(request.with_host_cache(left), (("host_bytes", left),))
 
 

@@ -21,6 +21,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import exact_price
 from plimsoll.placement.ledger import Ledger, quota_room
 from plimsoll.placement.options.nodes import eligible_nodes, host_need
+from plimsoll.placement.options.verdicts import NO_PRICE
 from plimsoll.placement.proposing.running import Group, Running, pods_of, room_on, ways
 
 Cost = tuple[Decimal, int, int]
@@ -66,7 +67,7 @@ def preemption(
     for option in waiting.options:
         replicas, way = _best(waiting, option, victims, fleet, ledger, spare)
         if way.going:
-            key = -replicas, option.doubts, way.cost, option.cost or Decimal(0)
+            key = -replicas, option.doubts, way.cost, NO_PRICE if option.cost is None else option.cost
             found.append((key, option, way))
     if not found:
         return None

@@ -204,8 +204,8 @@ class _Search:
             if unit.kind.choices[index].size != size or (unit.kind.whole and parts):
                 continue
             fits = min(int(room[row] // amount) for row, amount in self.uses[unit.number, index, group])
-            more = max(0, min(missing, fits))
-            if more == 0 or (unit.kind.whole and more < missing):
+            more = min(missing, fits)
+            if more <= 0 or (unit.kind.whole and more < missing):
                 continue
             parts.append((index, group, more))
             self._use(unit.number, ((index, group, more),), room)

@@ -427,7 +427,7 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
     if favoured or (traffic.pods > 1 and busiest.waiting >= LONG_QUEUE and others < 1 and not is_suspect):
         waits = ("pod", busiest.pod), ("pod_waiting", round(busiest.waiting))
         found = (*numbers, *waits, *share_numbers(busiest, traffic.loads))
-        more = _relief(situation, judged) if favoured and _missed(traffic, judged) else 0
+        more = _relief(situation, judged, wish) if favoured and _missed(traffic, judged) else 0
         return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.LOAD_IMBALANCED, found, more)
     uneven = uneven_ranks(traffic.loads)
     if uneven:
@@ -439,13 +439,13 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
     return None
 
 
-def _relief(situation: Situation, judged: Judged) -> int:
+def _relief(situation: Situation, judged: Judged, wish: Wish) -> int:
     """Return one replica more against an uneven load that misses a promise, once a day; 0: it was tried.
 
     It stays as long as the promise is kept with it. Otherwise it goes as any replica that the load does not need.
     """
-    replicas, wish = situation.placement.replicas, judged.wish
-    if relief_at(situation) is not None or (wish is not None and replicas > wish.replicas):
+    replicas = situation.placement.replicas
+    if relief_at(situation) is not None or replicas > wish.replicas:
         return 0  # one was added already, or is there beyond what the total needs
     lasts = judged.memory.missed_since is not None and situation.now - judged.memory.missed_since >= MISSED_SECONDS
     return replicas + 1 if lasts else 0

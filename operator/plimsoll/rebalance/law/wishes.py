@@ -116,21 +116,21 @@ def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
     """Return the replicas for a load. ``replica`` None: its speed is not known, and cache and queue decide."""
     needs, rate, lengths = _without_model(load), load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
     enough = load.share * _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
-    capacity, part, clears = None, 1.0, False
+    capacity, uses, clears = None, dict[Need, float](), False
     if replica is not None and lengths is not None:
         most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths).per_second
         capacity = _within(load.most_work, capacity_of(replica, lengths), lengths)
         stakes = stakes_of(replica, capacity, load.startup_seconds).staying(load.stay_seconds)
         counted = load.traffic.arrivals
         error = counted.error_within(counted.seconds) / max(rate, 1 / counted.seconds)
-        part = stakes.use(rate, error)
-        needs[Need.ARRIVALS] = _whole(rate / (part * capacity.per_second) + load.lost)
+        uses[Need.ARRIVALS] = stakes.use(rate, error)
+        needs[Need.ARRIVALS] = _whole(rate / (uses[Need.ARRIVALS] * capacity.per_second) + load.lost)
         clears = _backlog(load) > 0 >= _left(load, most)
         needs[Need.BACKLOG] = _for_backlog(load, most, stakes)
         enough = max(enough, rate / (stakes.spare_use(rate, error) * capacity.per_second))
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
-    use = part if need is Need.ARRIVALS else 1.0
+    use = uses.get(need, 1.0)
     enough_whole = max(replicas, _whole(enough + load.lost))
     return Wish(replicas, need, enough_whole, capacity, rate, use, clears=clears)
 

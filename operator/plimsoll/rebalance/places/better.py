@@ -58,7 +58,7 @@ def cheaper_place(
         return None
     pools = serving(tenant.pools)
     here = replace(here, price=bill / sum(pool.replicas for pool in pools) + decision.choice.delay_cost)
-    also = tuple(pool.target.place for pool in pools) if len(pools) > 1 else ()
+    also = tuple(pool.target.place for pool in pools)  # all may come together at one of them
     offers = (
         _offer(situation, here, site, rate, bill)
         for site in sites_elsewhere(tenant, market, situation.memory, here, also=also)

@@ -87,9 +87,7 @@ def _is_step(points: Sequence[Point], line: _Slope) -> bool:
 def _slope(points: Sequence[Point]) -> _Slope:
     count = len(points)
     middle, mean = sum(point.at for point in points) / count, sum(point.per_second for point in points) / count
-    spread = sum((point.at - middle) ** 2 for point in points)
-    if spread <= 0:
-        return _Slope(0.0, math.inf, math.inf)
+    spread = sum((point.at - middle) ** 2 for point in points) or math.inf  # all at one moment: no rise
     rise = sum((point.at - middle) * (point.per_second - mean) for point in points) / spread
     rest = sum((point.per_second - mean - rise * (point.at - middle)) ** 2 for point in points)
     return _Slope(rise, math.sqrt(rest / max(1, count - 2) / spread), rest)

@@ -173,7 +173,7 @@ def _result(mark: ChangeRecord, situation: Situation, before: int | None) -> Add
 def _serves(mark: ChangeRecord, situation: Situation) -> bool:
     """Whether replicas begin to serve: a pod that started after the addition does, or as many as were wanted then."""
     placement = situation.placement
-    return placement.ready >= (mark.replicas or 0) or any(_is_later(each, mark) for each in placement.serving)
+    return placement.ready >= mark.wanted or any(_is_later(each, mark) for each in placement.serving)
 
 
 def _is_later(serving: Serving, mark: ChangeRecord) -> bool:
@@ -212,7 +212,7 @@ def _is_settled(mark: ChangeRecord, serves: AdditionResult, situation: Situation
     """Whether an addition has served whole for a window, so that its effect shows; and all that is ready is known."""
     placement, load = situation.placement, situation.load
     all_known = load.state is SignalState.FRESH and load.fresh_pods >= placement.ready
-    is_whole = placement.ready >= min(mark.replicas or 0, placement.replicas)
+    is_whole = placement.ready >= min(mark.wanted, placement.replicas)
     is_counted = load.traffic is None or _counted_since(serves.at, load, load.traffic) is not None
     return all_known and is_whole and is_counted and situation.now - serves.at >= situation.policy.window_seconds
 
@@ -283,7 +283,7 @@ class _Trial:
         load, since = situation.load, mark.at if mark.result is None else mark.result.at
         done = _counted_since(since, load, traffic)
         level = _level(called, situation, traffic, since)
-        share = mark.added / max(1, mark.replicas or 0)
+        share = mark.added / max(1, mark.wanted)
         return _Trial(called, share, traffic, level, done, _growth(called, load, traffic, since))
 
     def has_fallen(self) -> bool | None:
@@ -441,7 +441,7 @@ def brake_of(situation: Situation) -> Brake | None:
 
 def _is_awaited(mark: ChangeRecord, situation: Situation) -> bool:
     """Whether an addition may still be judged: its replicas are wanted, and have had no time to show."""
-    is_wanted = (mark.replicas or 0) <= situation.placement.replicas
+    is_wanted = mark.wanted <= situation.placement.replicas
     return mark.result is None and is_wanted and situation.now - mark.at <= patience_seconds(situation)
 
 
@@ -519,7 +519,7 @@ def _without(brake: Brake, situation: Situation) -> int:
     """Return the replicas without the last additions in vain."""
     placement, goal = situation.placement, situation.placement.replicas
     for mark in _in_vain(situation.history.changes, goal):
-        goal = min(goal, (mark.replicas or 0) - mark.added)
+        goal = min(goal, mark.wanted - mark.added)
     serving = placement.ready if brake.result.verdict is Verdict.DOES_NOT_SERVE else 0
     return min(placement.replicas, max(goal, 1, situation.policy.min_replicas, serving))
 
@@ -533,7 +533,7 @@ def _in_vain(changes: tuple[ChangeRecord, ...], replicas: int) -> Iterator[Chang
     verdict: Verdict | None = None
     least, most = replicas, float(replicas)  # that the change before must have led to
     for mark in reversed(changes):
-        wanted, found = mark.replicas or 0, mark.result and mark.result.verdict
+        wanted, found = mark.wanted, mark.result and mark.result.verdict
         if mark.kind not in (ChangeKind.ADD, *_FEWER) or not least <= wanted <= most:
             return
         least, most = (wanted - mark.added, wanted - mark.added) if mark.added else (wanted + 1, math.inf)

@@ -126,6 +126,11 @@ class ChangeRecord:
     result: AdditionResult | None = None
     engine: str = ""
 
+    @property
+    def wanted(self) -> int:
+        """The replicas wanted from then on; 0 if they are not known."""
+        return self.replicas or 0
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeHistory:
