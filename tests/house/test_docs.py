@@ -524,7 +524,7 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
             f"{_use(600):.0%} if it takes 600 s"
         ).replace("%", " %"),
         lambda: (
-            f"{WORTH[Objective.BALANCED]:.0f} times what it costs to serve it, {WORTH[Objective.INTERACTIVE]:.0f} times"
+            f"{WORTH[Objective.BALANCED]:g} times what it costs to serve it, {WORTH[Objective.INTERACTIVE]:g} times"
         ),
         lambda: f"KV cache in use over {100 * NEEDED_KV_USE:.0f} % of a replica's",
         lambda: f"a whole number by less than {100 * TOLERANCE:.0f} %",

@@ -133,8 +133,8 @@ def test_a_backlog_needs_replicas_beyond_those_for_the_arrivals() -> None:
 
 def test_replicas_that_start_already_serve_the_backlog() -> None:
     """The two that serve keep up with the arrivals, so only what waits is left. What comes later starts too late."""
-    busy = replace(USUAL, rate=carried() / 2, waiting=60 * carried())
-    least = of_rate(1.0).replicas
+    busy = replace(USUAL, rate=0.8 * carried() / 2, waiting=60 * carried())
+    least = of_rate(0.8).replicas
 
     def wanted(*starting: float, startup: float = 30.0) -> Wish:
         return wish_of(replace(load(busy, busy, startup_seconds=startup), starting=starting), MODEL)
