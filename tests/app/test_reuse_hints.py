@@ -54,9 +54,9 @@ async def test_what_was_given_up_is_not_known_and_the_bound_says_so(opened: Open
     [hint] = chat.hints(0.34)
     assert hint.startswith("34 % of the prompt tokens were found in the GPUs' caches. How many of the others had come ")
     assert "is not known: engines count what they find" in hint
-    assert "spec.kvCache.hostMemory would save 1 of 2 replicas ($1.15/h) at most" in hint
+    assert "spec.kvCache.hostMemory would save 2 of 3 replicas ($2.31/h) at most" in hint
     # 3 x 100,000 tokens, a fifth of them in use, at 12 requests a second of 3,060 tokens; then 100 GiB of 57,344 bytes.
-    assert hint.endswith("for 7 s or longer, and 100 GiB of host memory for each replica would keep it for 2 min more.")
+    assert hint.endswith("for 7 s or longer, and 100 GiB of host memory for each replica would keep it for 3 min more.")
 
 
 async def test_where_prompts_do_not_begin_alike_or_no_replica_can_be_saved_nothing_is_said(opened: Open) -> None:
