@@ -20,7 +20,7 @@ from plimsoll.rebalance.state.history import AdditionResult, ChangeHistory, Chan
 from plimsoll.rebalance.state.situation import Situation
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, summary
 from tests.support.live_situations import AUTO, situation
-from tests.support.tables import examples
+from tests.support.tables import everything
 
 PERIOD = 15.0
 SERVES_AFTER = 100.0
@@ -176,7 +176,8 @@ def seen(
 
 QUEUE, KV = DecisionReason.SUSTAINED_QUEUE, DecisionReason.SUSTAINED_KV_PRESSURE
 RATES = st.floats(math.log(4 / 60), math.log(20)).map(math.exp)
-DRAWN = settings(max_examples=examples(8), deadline=None, phases=(Phase.explicit, Phase.generate))
+DRAWN = settings(max_examples=16 if everything() else 2, deadline=None, phases=(Phase.explicit, Phase.generate))
+"""A draw is of twelve courses of up to forty pods."""
 
 
 @DRAWN
