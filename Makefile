@@ -32,7 +32,7 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 	$(BIN)/python -m calculator $(ARGS)
 
 ##@ Test it
-test: ## everything but the real engine: first what is quick (four minutes), then cluster and browser, and meanwhile what is lengthy
+test: ## everything but the real engine: first what is quick (five minutes), then cluster and browser, and meanwhile what is lengthy
 	$(MAKE) --no-print-directory test-unit
 	$(MAKE) --no-print-directory -j2 test-apart test-lengthy
 
