@@ -202,7 +202,7 @@ def _mutant(spec: Any) -> Mutant:
 
 
 def compiles(spec: Any) -> bool:
-    """Whether Python takes the mutated module. Whatever it refuses, e.g. ``{*known, key: value}``, tells nothing."""
+    """Whether the mutated module compiles. If not, e.g. ``{*known, key: value}``, it says nothing of the tests."""
     try:
         compile(_texts(spec)[1], spec.module_path, "exec", dont_inherit=True)
     except SyntaxError:

@@ -6,7 +6,7 @@ from scripts.dashboard.panel import COUNT, PER_SECOND, SECONDS, SHARE, TOKENS, P
 from scripts.dashboard.queries import OBJECT, OBJECTS, by_deployment, largest, of_objects, summed
 
 NEEDS = "Recorded by the chart's rules (metrics.prometheusRule)."
-"""What a panel says whose series the rules make."""
+"""The note of a panel whose series come from the recording rules."""
 
 LIVE = Row(
     "Live: KV cache in use and sequence slots (batch)",

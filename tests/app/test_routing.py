@@ -440,7 +440,7 @@ async def test_whichever_object_of_a_router_is_refused_the_engine_serves_and_the
 async def test_who_wants_no_router_any_more_and_is_refused_has_engines_that_are_ready_in_every_status(
     world: World, clock: Clock, monkeypatch: pytest.MonkeyPatch, mode: str, verb: str
 ) -> None:
-    """What is refused to go is said; what was refused to come is not wanted any more."""
+    """The status names the refused removal, and no more the refused object, which is not wanted any more."""
     refused, said = [True], list[list[str]]()
     forwarded, stored = getattr(world.api, verb), world.api.replace_status
 

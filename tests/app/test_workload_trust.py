@@ -72,7 +72,7 @@ def recorded(**record: Any) -> Callable[[Body], object]:
 
 
 def _named_for(engine: str) -> Callable[[Body], object]:
-    """The name that a pool gets beside one of another engine."""
+    """The name of a pool at a place where a pool of another engine is."""
 
     def change(head: Body) -> None:
         head["labels"][POOL_LABEL] += f"-{engine}"

@@ -79,7 +79,7 @@ def sglang(usage: float, running: int, waiting: int) -> dict[str, float]:
 
 
 def known(now: float, name: str, metric: str) -> Engine:
-    """What the operator says of a deployment."""
+    """The operator's own series of a deployment."""
     return Engine(now, {"namespace": "serving", "name": name}, {metric: 0}, {})
 
 
@@ -148,7 +148,7 @@ EXPECTED = {
     (BETWEEN, "qa", ""): 0.01,
     (BETWEEN, "moving", ""): 0.02,
 }
-"""What is recorded, by name, deployment and pod; all of it is in one namespace."""
+"""The recorded figures, by name, deployment and pod; all of them are in one namespace."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Which changes are carried out at once, and which ones people are asked about."""
+"""Changes that are carried out at once, and those that need an approval."""
 
 from __future__ import annotations
 

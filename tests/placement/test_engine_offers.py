@@ -224,7 +224,7 @@ def priced(price: str, doubts: int = 0) -> Option:
     ids=["all placed", "half placed in doubt", "one kept without a price", "none wanted", "one too many", "surge"],
 )
 def test_a_score_is_of_the_load_and_a_bill_of_all_that_runs(found: Award, score: Score | None) -> None:
-    """What is missing and in doubt counts by the part of the replicas, and what costs by their number."""
+    """Missing and doubtful replicas count by their part, and costs by the number of replicas."""
     stock = cast("Stock", None)
     assert score_of(found, stock) == (score or (0.0, 1.0, 1.5 + UNPRICED, 2))
 

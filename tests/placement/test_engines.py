@@ -368,8 +368,8 @@ def test_an_old_pool_is_called_back_by_whatever_name_it_has(name: str) -> None:
     new = pool(L40S, engine="sglang", bound=0, ready=0)
     (decision,) = plan([tenant(pinned, new, old, accepts_move=True)], where)
     assert [(each.name, each.state, each.replicas) for each in decision.pools] == [(name, PoolState.ACTIVE, 1)]
-    beside = replace(old, name="h100-sxm-80gb-tp1", engine="vllm")
-    (decision,) = plan([tenant(pinned, new, beside, accepts_move=True)], fleet(node("a", H100, 2)))
+    other = replace(old, name="h100-sxm-80gb-tp1", engine="vllm")
+    (decision,) = plan([tenant(pinned, new, other, accepts_move=True)], fleet(node("a", H100, 2)))
     assert [(each.name, each.engine) for each in decision.pools] == [
         ("h100-sxm-80gb-tp1-sglang", "sglang"),
         ("h100-sxm-80gb-tp1", "vllm"),

@@ -182,5 +182,5 @@ def test_who_follows_a_suggestion_gets_the_replicas_at_that_price(seed: int) -> 
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_who_wants_no_replica_and_has_no_place_is_told_the_nodes_for_one(replicas: int) -> None:
     large = request(LLAMA_70B_FP8, replicas=replicas)
-    [told] = added(decided(large, fleet(node("l", L40S, 1)), [group("eight", L40S, 8)]))
-    assert (told["nodes"], told["replicas"]) == (1, 1)
+    [advice] = added(decided(large, fleet(node("l", L40S, 1)), [group("eight", L40S, 8)]))
+    assert (advice["nodes"], advice["replicas"]) == (1, 1)

@@ -601,7 +601,7 @@ def test_additions_within_a_minute_are_one_with_all_that_they_added() -> None:
 
 
 def test_additions_within_a_minute_are_for_what_the_last_but_one_was_for_if_that_is_known() -> None:
-    """What called first was seen before any of them could change it."""
+    """The figure that called first was seen before any of them could change it."""
     first, second = Called("waiting", 40, 600, 600), Called("kv_percent", 97, 700, 700)
     for before, after, kept in ((first, second, first), (None, second, second), (first, None, first)):
         history = ChangeHistory()

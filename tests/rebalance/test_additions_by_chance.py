@@ -234,7 +234,7 @@ def test_longer_requests_are_another_load_and_no_sign_that_an_addition_does_not_
 def test_what_pods_served_that_ended_or_began_again_is_not_missed_in_the_result(
     rate: float, rest: int, name: str, seconds: float, seed: int
 ) -> None:
-    """What such a pod served before is in no count, so nothing is counted from then."""
+    """The requests of such a pod are in no count, so counting begins after it."""
     again = Again(seconds, name)
     helps = World(rate * rest, rest, seed, waiting=10.0 * rest, served=(rest + 1) / rest, noise=0.1)
     looks = (600, 645, 690, 900, 1215)

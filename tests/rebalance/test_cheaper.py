@@ -232,12 +232,12 @@ def test_a_cheaper_place_that_breaks_the_promise_is_not_taken() -> None:
     assert not kept(serving(loose, CALM, now=DUE), on(loose, *where))
 
 
-@pytest.mark.parametrize("beside", ["", "-vllm"])
-def test_what_was_learned_elsewhere_keeps_a_deployment_from_going_there(beside: str) -> None:
+@pytest.mark.parametrize("suffix", ["", "-vllm"])
+def test_what_was_learned_elsewhere_keeps_a_deployment_from_going_there(suffix: str) -> None:
     """Whether or not the pool there had its engine's name, because another engine was there, too."""
     one = runs(H100, slo=Slo(tpot_seconds=0.040), constraints=ONE_GPU)
     situation = serving(one, CALM, now=DUE)
-    known = replace(situation, memory=replace(situation.memory, others=((name_of(L40S) + beside, 1.6),)))
+    known = replace(situation, memory=replace(situation.memory, others=((name_of(L40S) + suffix, 1.6),)))
     assert kept(known, on(one, H100_NODE, L40S_NODE))
     assert not kept(situation, on(one, H100_NODE, L40S_NODE))
 

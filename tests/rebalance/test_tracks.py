@@ -232,7 +232,7 @@ BREAKS = [
     ({"first_tokens_total": 9.0}, False), ({"finished_total": None}, False), ({"prompt_tokens_total": 5.0}, False),
     ({"waiting": None}, False), ({"kv_usage": 1.5}, False), ({"at": NOW - 30}, False), ({"at": NOW - 31}, False),
 ]  # fmt: skip
-"""What the second of three samples has instead, and whether all three are steady."""
+"""Other figures of the second of three samples, and whether all three are steady."""
 
 
 @every_case(("changed", "steady"), BREAKS)

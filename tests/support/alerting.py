@@ -43,7 +43,7 @@ def _rule(body: dict[str, Any]) -> Rule:
 _BODIES = [body for group in yaml.safe_load(RULES_FILE.read_text())["groups"] for body in group["rules"]]
 RULES = {rule.name: rule for rule in map(_rule, (body for body in _BODIES if "alert" in body))}
 RECORDS: dict[str, str] = {body["record"]: body["expr"] for body in _BODIES if "record" in body}
-"""What each recorded name holds."""
+"""The meaning of each recorded name."""
 
 
 def spelled_out(expression: str) -> str:

@@ -11,7 +11,7 @@ from plimsoll.placement.solvers.limits import Limit, Where
 from plimsoll.placement.solvers.problem import Kind, Problem
 
 STEPS = 500
-"""How often the worths of the limits are corrected."""
+"""The number of corrections of the worths of limits."""
 
 MOST_COSTS = 1_000_000
 """The most costs of a choice that are computed for the worths together: about half a second. A problem with many kinds
@@ -22,7 +22,7 @@ Costs = tuple[tuple[tuple[tuple[int, int], float], ...], ...]
 
 
 class Worths:
-    """What the room of each limit is worth, counted in replicas that have no place because of it.
+    """The worth of the room of each limit, counted in replicas that have no place because of it.
 
     A replica has a place if its room is worth less than one replica of its kind. A limit that more replicas want than
     it holds becomes dearer, and one with room becomes cheaper.

@@ -266,7 +266,7 @@ def is_better(mark: ChangeRecord, situation: Situation) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What is known of an addition since it serves: ``share`` is the part of the load that it takes at best.
+    """The figures of an addition since it serves: ``share`` is the part of the load that it takes at best.
 
     ``done`` is the work since then, None: not enough yet, and ``growth`` that of the KV tokens that are read a second.
     """

@@ -63,7 +63,7 @@ configuration names a type, also where the model has 16 (``mamba2_state_dtype`` 
 0.5.23)."""
 
 _CONVOLUTIONS = {StateKind.SHORT_CONV: 2, StateKind.LINEAR: 0}
-"""How many of a state's tensors, of which convolutions come first, are windows of a convolution; of others one is."""
+"""The number of windows among a state's tensors, where convolutions come first; one for other states."""
 
 LATENT_PAGE = 64
 """Tokens of a page with FlashMLA's and TensorRT-LLM's kernels for latent attention. Others have one token."""
