@@ -18,6 +18,7 @@ from plimsoll.rebalance.signals.traffic import Rate
 from plimsoll.rebalance.state.additions import (
     IN_VAIN,
     brake_of,
+    braked,
     has_risen,
     is_better,
     pause_seconds,
@@ -514,6 +515,43 @@ def test_additions_that_change_nothing_are_judged_taken_back_and_tried_again() -
     course.play(4 * 3600)
     assert course.peak == 2
     assert 3 <= course.additions <= 4
+
+
+def _later(kind: ChangeKind, replicas: int, added: int = 0) -> ChangeRecord:
+    return ChangeRecord(NOW - 200, kind, "R", replicas, added=added)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "later", "judged"),
+    [
+        (2, [], True),
+        (1, [], False),  # somebody wrote another number
+        (1, [_later(ChangeKind.REMOVE, 1)], False),
+        (2, [_later(ChangeKind.REMOVE, 1), _later(ChangeKind.ADD, 2, 1)], False),
+        (1, [_later(ChangeKind.TAKE_BACK, 1)], False),
+        (2, [_later(ChangeKind.MOVE, 2)], False),
+        (2, [_later(ChangeKind.RETUNE, 2)], False),
+        (2, [_later(ChangeKind.ROLL_BACK, 2)], False),
+        (2, [_later(ChangeKind.ADD, 3, 1), _later(ChangeKind.REMOVE, 2)], True),
+        (2, [_later(ChangeKind.ADD, 3, 1), _later(ChangeKind.TAKE_BACK, 2)], True),
+        (2, [_later(ChangeKind.REPLACE, 2)], True),
+        (3, [_later(ChangeKind.ADD, 3, 1)], True),
+    ],
+    ids=str,
+)
+def test_an_addition_is_judged_only_while_its_replicas_are_there_as_it_made_them(
+    replicas: int, later: list[ChangeRecord], *, judged: bool
+) -> None:
+    """The KV cache of all that serves is as full as before. That is no effect of replicas that went meanwhile."""
+    serves = AdditionResult(Verdict.SERVES, NOW - COUNTED)
+    mark = replace(added_to(2, Called("kv_percent", 97, 60, 60, COUNTED)), at=NOW - COUNTED - STARTUP, result=serves)
+    facts = situation(*[FULL] * replicas, replicas=replicas, history=ChangeHistory((mark, *later)))
+    history = with_results(facts)
+    result = history.changes[0].result
+    assert result is not None
+    assert result.verdict is (Verdict.DOES_NOT_HELP if judged else Verdict.SERVES)
+    held = braked(AddReplica(DecisionReason.SUSTAINED_KV_PRESSURE, (), 1), replace(facts, history=history))
+    assert (held is not None and held.reason is DO_NOT_HELP) is (judged and replicas == 2), "a later one serves"
 
 
 def test_an_addition_is_judged_by_what_was_counted_after_it_however_short_the_window_is() -> None:

@@ -93,6 +93,7 @@ _FIGURES = {
 they do to a promised time is."""
 
 _FEWER = ChangeKind.REMOVE, ChangeKind.TAKE_BACK
+_OTHER_PODS = ChangeKind.MOVE, ChangeKind.RETUNE, ChangeKind.ROLL_BACK
 
 _MINUTE = 60.0
 
@@ -165,9 +166,18 @@ def _result(mark: ChangeRecord, situation: Situation, before: int | None) -> Add
             return known if before is None else replace(known, in_a_row=before + 1)
         failing = _failing(mark, situation)
         return None if failing is None else replace(failing, in_a_row=(before or 0) + 1)
-    if known.verdict is not Verdict.SERVES or mark.called is None or not _is_settled(mark, known, situation):
+    if known.verdict is not Verdict.SERVES or mark.called is None or not _is_on_trial(mark, situation):
         return known
-    return _helped(mark, situation, known, before or 0)
+    return _helped(mark, situation, known, before or 0) if _is_settled(mark, known, situation) else known
+
+
+def _is_on_trial(mark: ChangeRecord, situation: Situation) -> bool:
+    """Whether the replicas of an addition are there as it made them. What is seen after they went is no effect of it."""
+    marks = situation.history.changes
+    later = marks[marks.index(mark) + 1 :]
+    is_undone = any(each.kind in _FEWER and each.wanted < mark.wanted for each in later)
+    are_others = any(each.kind in _OTHER_PODS for each in later)
+    return mark.wanted <= situation.placement.replicas and not is_undone and not are_others
 
 
 def _serves(mark: ChangeRecord, situation: Situation) -> bool:
@@ -212,7 +222,7 @@ def _is_settled(mark: ChangeRecord, serves: AdditionResult, situation: Situation
     """Whether an addition has served whole for a window, so that its effect shows; and all that is ready is known."""
     placement, load = situation.placement, situation.load
     all_known = load.state is SignalState.FRESH and load.fresh_pods >= placement.ready
-    is_whole = placement.ready >= min(mark.wanted, placement.replicas)
+    is_whole = placement.ready >= mark.wanted
     is_counted = load.traffic is None or _counted_since(serves.at, load, load.traffic) is not None
     return all_known and is_whole and is_counted and situation.now - serves.at >= situation.policy.window_seconds
 
@@ -492,7 +502,7 @@ def _being_judged(called: Called | None, situation: Situation, wanted: Numbers) 
     if last is None or last.called is None or called is None or called.figure != last.called.figure:
         return None
     serves = last.result is not None and last.result.verdict is Verdict.SERVES
-    if not serves or is_better(last, situation):
+    if not serves or not _is_on_trial(last, situation) or is_better(last, situation):
         return None
     figures: Numbers = (("called", called.figure), ("before", last.called.value), ("after", called.value))
     return Wait(DecisionReason.ADDITIONS_DO_NOT_HELP, (*wanted, ("additions", 1), *figures, ("next_try", "")))
