@@ -93,6 +93,7 @@ def series(now: float) -> Iterator[Engine]:
     second = vllm(0.75, 20, 2, (1.5, 1), prompt_tokens_total=50)
     yield engine(now, "serving", "chat", "chat-0", first, engine="0")
     yield engine(now, "serving", "chat", "chat-0", second, engine="1")
+    yield engine(now, "serving", "chat", "chat-0", second, engine="1", endpoint="a-second-job")
     yield known(now, "chat", "plimsoll_unplaced_replicas")
     # SGLang divides its counters by whether an answer streams. The deployment cannot be planned any more, and serves.
     gaps = {"sglang:num_retracted_requests_total": 0.2, f"sglang:{GAP}_sum": 1, f"sglang:{GAP}_count": 100}
@@ -101,6 +102,7 @@ def series(now: float) -> Iterator[Engine]:
         counters = {"sglang:prompt_tokens_total": prompt, "sglang:generation_tokens_total": prompt / 10}
         times = {f"sglang:{TTFT}_sum": seconds, f"sglang:{TTFT}_count": requests}
         yield engine(now, "serving", "qa", "qa-0", counters | times, is_streaming=streams)
+        yield engine(now, "serving", "qa", "qa-0", counters | times, is_streaming=streams, container="a-second-job")
     yield known(now, "qa", "plimsoll_problems")
     # One engine takes over from the other, which is of an old release.
     old = {"vllm:gpu_cache_usage_perc": 0.3, f"vllm:{TTFT}_sum": 1, f"vllm:{TTFT}_count": 1}

@@ -80,6 +80,16 @@ def test_every_name_is_recorded_from_all_names_of_all_engines_and_known_deployme
     assert {engine.metrics.model_label for engine in ENGINES.values()} == {"model_name"}
 
 
+def test_a_pod_that_is_scraped_twice_counts_once_and_each_of_its_ranks_counts() -> None:
+    """A sum is over the labels that engines set themselves. A Prometheus adds others, e.g. its job."""
+    own = sorted(set[str]().union(*(engine.metrics.labels for engine in ENGINES.values())))
+    once = f"max by ({', '.join(('namespace', 'pod', *own))}) ("
+    for record in MEANINGS:
+        sums = RECORDS[record].count("sum by (")
+        assert sums or record.endswith(":max")
+        assert RECORDS[record].count(once) == sums, record
+
+
 def test_every_recorded_name_is_read_and_described() -> None:
     read = {name for expression in (*EXPRESSIONS.values(), *RECORDS.values()) for name in metrics_of(expression)}
     assert RECORDS.keys() - read == set()
