@@ -257,6 +257,19 @@ def test_a_second_addition_while_the_first_still_starts_counts_as_the_second_in_
     assert verdicts == {Verdict.DOES_NOT_SERVE}
 
 
+def test_one_addition_that_fails_counts_once_whatever_was_undone_before_it_served() -> None:
+    """The load fell while the first one started, and rose again. One bad node holds back no further replica."""
+    undone = ChangeRecord(NOW - 900, ChangeKind.ADD, "R", 2, added=1)
+    fails = ChangeRecord(NOW - 200, ChangeKind.ADD, "R", 2, added=1)
+    pod_of_it = (Newcomer(NOW - 190, PULL, 2),)
+    between = ChangeRecord(NOW - 500, ChangeKind.REMOVE, "R", 1)
+    facts = situation(EASY, replicas=2, newcomers=pod_of_it, history=ChangeHistory((undone, between, fails)))
+    assert [mark.result and mark.result.in_a_row for mark in with_results(facts).changes] == [None, None, 1]
+    both = replace(facts, history=ChangeHistory((undone, replace(fails, replicas=3))))
+    both = replace(both, placement=replace(both.placement, replicas=3, newcomers=(*pod_of_it, *pod_of_it)))
+    assert [mark.result and mark.result.in_a_row for mark in with_results(both).changes] == [1, 2], "two that stay fail"
+
+
 @pytest.mark.parametrize(
     ("arrivals", "served", "before", "now", "better"),
     [

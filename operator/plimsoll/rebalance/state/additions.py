@@ -164,7 +164,7 @@ def _result(mark: ChangeRecord, situation: Situation, before: int | None) -> Add
             return AdditionResult(Verdict.SERVES, situation.now)
         if known is not None:
             return known if before is None else replace(known, in_a_row=before + 1)
-        failing = _failing(mark, situation)
+        failing = _failing(mark, situation) if _is_on_trial(mark, situation) else None
         return None if failing is None else replace(failing, in_a_row=(before or 0) + 1)
     if known.verdict is not Verdict.SERVES or mark.called is None or not _is_on_trial(mark, situation):
         return known
@@ -172,7 +172,7 @@ def _result(mark: ChangeRecord, situation: Situation, before: int | None) -> Add
 
 
 def _is_on_trial(mark: ChangeRecord, situation: Situation) -> bool:
-    """Whether the replicas of an addition are there as it made them. What is seen after they went is no effect of it."""
+    """Whether the replicas of an addition are there as it made them. What is seen after they went is not its effect."""
     marks = situation.history.changes
     later = marks[marks.index(mark) + 1 :]
     is_undone = any(each.kind in _FEWER and each.wanted < mark.wanted for each in later)
