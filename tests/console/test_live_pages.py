@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from plimsoll import console
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.console.pages.live import deployments, fleet, pressure
 from plimsoll.console.pages.plain import accuracy
@@ -276,3 +278,14 @@ async def test_totals_are_for_whoever_may_ask_prometheus_themselves_and_only_whe
         text = words(await fleet_page(seen, live, **how))
         assert "l4-24gb" not in text
         assert "metrics have them" not in text
+
+
+def test_each_place_that_shows_the_kv_cache_in_use_says_that_kept_prefixes_count_as_free() -> None:
+    """The figure of the engines has no blocks that are cached and that no request uses."""
+    templates = Path(console.__file__).parent / "templates"
+    texts = {path.name: path.read_text() for path in templates.rglob("*.html") if path.name != "simulator.html"}
+    showing = {name for name, text in texts.items() if "kv_cache_in_use" in text or "KV cache in use now" in text}
+    assert showing == {"bar.html", "deployment.html", "deployments.html", "fleet.html", "pressure.html"}
+    for name in showing:
+        said = re.search(r"prefixes that (a cache only keeps|are only kept) for later", texts[name], re.IGNORECASE)
+        assert said or "bars.legend()" in texts[name], name

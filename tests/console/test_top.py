@@ -57,6 +57,7 @@ def test_live_use_is_shown_where_it_is_known() -> None:
         line for line in printed(world_of(chat()), {ObjectKey("ml", "chat"): use}).splitlines() if "ml/ch" in line
     ]
     assert ("93 %" in line, "50 %" in line) == (True, True)
+    assert "prefixes that a cache only keeps for later requests count as free" in printed(world_of(chat()))
 
 
 def test_the_worst_come_first_and_the_rest_is_counted() -> None:

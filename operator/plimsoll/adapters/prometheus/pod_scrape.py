@@ -216,7 +216,7 @@ def scraped(pod: str, url: str, metrics: EngineMetrics, timeout_seconds: float, 
         SourceUnavailable: the page cannot be had in time, or it is none. The text goes on after "the pod: ".
     """
     adapter = LimitedAdapter("it", timeout_seconds=timeout_seconds, max_body_bytes=MAX_PAGE_BYTES)
-    headers = {"Accept": "text/plain", "Accept-Encoding": "identity"}
+    headers = {"Accept": "text/plain"}
     at = time.time()
     try:
         with session_with(adapter, proxies=False) as session:

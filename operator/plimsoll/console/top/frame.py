@@ -38,6 +38,7 @@ STRIP_CELLS = 32
 _COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "muted": "bright_black"}
 _LETTERS = (("W", "blue"), ("K", "cyan"), ("A", "yellow"), ("O", "magenta"))
 _LEGEND = "W weights  K KV cache needed  A activations  O graphs, overhead  m margin  . spare  | load line  ! over it"
+_KV_LEGEND = "KV  KV cache in use: prefixes that a cache only keeps for later requests count as free"
 
 
 def picture(world: ClusterView, uses: Mapping[ObjectKey, LiveUse], now: float, rows: int) -> RenderableType:
@@ -58,6 +59,7 @@ def picture(world: ClusterView, uses: Mapping[ObjectKey, LiveUse], now: float, r
         _table(lines[:rows], uses, now),
         *_acknowledged(lines[:rows]),
         Text(_LEGEND, "italic"),
+        Text(_KV_LEGEND, "italic"),
         *_more(len(lines) - rows),
     )
 
