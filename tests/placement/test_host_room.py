@@ -11,11 +11,12 @@ from plimsoll.adapters.highs import fleetwide
 from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.cluster.host import UNKNOWN_HOST, HostNeed, HostRoom
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
-from plimsoll.domain.engines.engine_choice import CpuOffload
+from plimsoll.domain.engines.engine_choice import CpuOffload, HostUse
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.demand import demand_of
+from plimsoll.placement.explain import remedy_sentence
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import options
@@ -24,7 +25,20 @@ from plimsoll.placement.solvers import DEFAULT_SOLVER
 from plimsoll.placement.solvers.problem import pose
 from plimsoll.status.conditions import conditions
 from plimsoll.status.record.report import Report
-from tests.support.planning import ENGINE, H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
+from tests.support.planning import (
+    ENGINE,
+    H100,
+    L4,
+    L40S,
+    LLAMA_70B_FP8,
+    MI300X,
+    fleet,
+    gpu,
+    node,
+    pool,
+    request,
+    tenant,
+)
 
 HALF = "h100-sxm-80gb-mig-3g.40gb"
 LARGE = HostRoom(192_000, 2048 * GIB, 110)
@@ -155,6 +169,21 @@ def test_the_memory_of_weights_in_host_memory_is_looked_for_before_a_place_is_pr
     assert RemedyKind.LOWER_REQUESTS not in {remedy.kind for remedy in waits.remedies}, "the engine would be killed"
     (placed,) = plan([tenant(asked)], fleet(little, enough))
     assert placed.missing == 0
+
+
+@pytest.mark.parametrize(("kind", "whole"), [(H100, 308), (MI300X, 608)])
+def test_a_new_node_needs_the_host_memory_that_the_pod_asks_for_there(kind: str, whole: int) -> None:
+    """300 GiB of KV cache are 300 GiB in /dev/shm on NVIDIA's GPUs, and up to twice as much in buffers on AMD's."""
+    engine = replace(ENGINE, host=HostUse(kv_bytes=300 * GIB, by_spec=True))
+    asked = replace(request(overrides=on(kind, 1)), engine=engine)
+    neighbour = request(name="other")
+    full = fleet(hosted(node("n", kind, 8), HostRoom(64_000, 60 * GIB, 99)))
+    waits, placed = plan([tenant(asked), tenant(neighbour)], full, [gpu(kind)])
+    assert (waits.missing, placed.missing) == (1, 0)
+    said = [remedy_sentence(each) for each in waits.remedies]
+    assert f"add a node with 1 {kind} and {whole}.00 GiB of host memory for a pod" in said
+    enough = fleet(hosted(node("n", kind, 8), HostRoom(64_000, (whole + 20) * GIB, 99)))
+    assert [each.missing for each in plan([tenant(asked), tenant(neighbour)], enough)] == [0, 0]
 
 
 def test_splits_whose_share_of_the_weights_exceeds_the_limit_are_rejected_and_smaller_ones_taken() -> None:

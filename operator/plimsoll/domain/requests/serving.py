@@ -359,17 +359,17 @@ class Request:
         kept = tuple(rule for rule in self.node_rules if rule.reason not in (Reason.VOLUME_ELSEWHERE, *met))
         return self if kept == self.node_rules else replace(self, node_rules=kept)
 
-    @property
-    def new_node_needs(self) -> Numbers:
-        """The demands on new nodes: the labels that it selects, its affinity, volumes, image and further resources.
+    def new_node_needs(self, pod: HostNeed) -> Numbers:
+        """Return the demands on new nodes: the labels that it selects, its affinity, volumes, image and resources.
 
-        KV cache in host memory is among them. It is empty if usual nodes do.
+        The host memory of ``pod`` is among them if the engine keeps something there: how much more than what was asked
+        for it takes depends on the GPU. The result is empty if usual nodes do.
         """
         labels = [f"{key}={value}" for key, value in self.node_selector]
         needs = [rule.new_node_needs for rule in self.node_rules if rule.new_node_needs]
         needs += [amount_words(resource, amount) for resource, amount in self.other_resources]
-        kept = self.engine.host.kv_bytes
-        needs += [f"{format_gib(kept)} of host memory for KV cache"] if kept else []
+        if self.engine.fills_host_memory or self.model.host_bytes:
+            needs.append(f"{format_gib(pod.memory_bytes)} of host memory for a pod")
         return (("needs", " and ".join((*labels, *needs))),) if labels or needs else ()
 
     def with_narrow_cache(self) -> Request:

@@ -10,7 +10,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.decisions.outcomes import Option, Remedy
-from plimsoll.domain.public_words import Numbers, RemedyKind
+from plimsoll.domain.public_words import RemedyKind
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import ceil_div, exact_price
 from plimsoll.placement.ledger import Ledger, room_in, use_at
@@ -77,7 +77,7 @@ def _growth(request: Request, missing: int, groups: Sequence[Growable], left: Ma
     best: dict[tuple[str, CapacityType], Growth] = {}
     for each in sorted((each for each in found if each is not None), key=lambda each: each.order):
         best.setdefault((each.group.name, each.group.gpu.capacity), each)
-    return tuple(_remedy(each, missing, request.new_node_needs) for each in [*best.values()][:MOST_NAMED])
+    return tuple(_remedy(each, missing, request) for each in [*best.values()][:MOST_NAMED])
 
 
 def grown(request: Request, missing: int, growing: Growable, left: Mapping[str, int]) -> Growth | None:
@@ -98,7 +98,7 @@ def grown(request: Request, missing: int, growing: Growable, left: Mapping[str, 
     return Growth(group, nodes, min(wanted, nodes * on_one), option) if nodes > 0 else None
 
 
-def _remedy(found: Growth, missing: int, needs: Numbers) -> Remedy:
+def _remedy(found: Growth, missing: int, request: Request) -> Remedy:
     group = found.group
     numbers: list[tuple[str, int | str]] = [
         ("group", group.name),
@@ -109,4 +109,5 @@ def _remedy(found: Growth, missing: int, needs: Numbers) -> Remedy:
         ("replicas", found.replicas),
         ("missing", missing),
     ]
+    needs = request.new_node_needs(host_need(request, found.option))
     return Remedy(RemedyKind.ADD_NODES, (*numbers, *needs))

@@ -26,7 +26,7 @@ from plimsoll.placement.ledger import Ledger, short_in, use_at
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts, splits_for
 from plimsoll.placement.options.feasibility import refusal
-from plimsoll.placement.options.nodes import host_of_pool, most_gpus
+from plimsoll.placement.options.nodes import host_need, host_of_pool, most_gpus
 from plimsoll.placement.places.place import first_that_fits, fits_for_sure, place, room_basis, room_of, with_room
 
 
@@ -130,7 +130,7 @@ class Adviser:
         shop = self._shop(request.node_selector)
         chosen = first_that_fits(request.for_new_nodes(Reason.NODES_NOT_SELECTED), shop.fleet, shop.ledger)
         if chosen is not None:
-            yield _gpus(RemedyKind.ADD_GPUS, chosen, request.new_node_needs)
+            yield _gpus(RemedyKind.ADD_GPUS, chosen, request.new_node_needs(host_need(request, chosen)))
 
     def _shop(self, labels: Labels) -> _Shop:
         """Return the nodes that one could buy, with these labels. Requests with one node selector share them."""
