@@ -132,6 +132,29 @@ def test_ranks_of_a_pod_are_put_together() -> None:
     assert samples(read(replying(*both))) == [expected]
 
 
+OFFLOAD = {"cpu_num_chunks": "65536", "cpu_blocks_per_chunk": "1", "cpu_kv_cache_size_bytes": "137438953472"}
+"""Labels of the size of a cache in host memory, as vLLM 0.33 writes them (``v1/kv_offload/cpu/common.py``)."""
+
+
+def in_host(tokens: str, target: dict[str, str] | None = None, **labels: str) -> Any:
+    there = {**OFFLOAD, "cpu_kv_cache_size_tokens": tokens}
+    return series("kv_offload_config_info", {-5: "1"}, target, **there, **labels)
+
+
+def test_the_engine_s_own_size_of_its_cache_in_host_memory_is_read_and_one_without_has_none() -> None:
+    one = pod_series({-5: "0.5"})
+    [alone] = samples(read(replying(*one, in_host("1048576"))))
+    assert (alone.host_cache_tokens, alone.kv_capacity_tokens, alone.is_possible) == (1_048_576, 1500, True)
+    both = [*one, *pod_series({-5: "0.75"}, engine="1")]
+    [ranks] = samples(read(replying(*both, in_host("1048576"), in_host("1048576", engine="1"))))
+    assert ranks.host_cache_tokens == 2_097_152
+    for unknown in ("None", "", "-5", "1e6", "9" * 400):
+        [silent] = samples(read(replying(*one, in_host(unknown))))
+        assert (silent.host_cache_tokens, silent.kv_capacity_tokens) == (None, 1500), unknown
+    [neighbour] = samples(read(replying(*one)))
+    assert neighbour.host_cache_tokens is None
+
+
 HISTOGRAMS = {
     "request_prompt_tokens": ("900", "3"),
     "request_generation_tokens": ("300", "3"),
@@ -157,6 +180,7 @@ HISTORY = EngineSample(
     prefix_queried_tokens_total=900.0,
     prefix_hit_tokens_total=450.0,
     behind_hit_tokens_total=50.0,
+    host_cache_tokens=1_048_576,
 )
 
 
@@ -169,6 +193,7 @@ def full_series(target: dict[str, str] | None = None, **labels: str) -> list[Any
     found.append(series("prefix_cache_queries_total", {-5: "900"}, target, **labels))
     found.append(series("prefix_cache_hits_total", {-5: "400"}, target, **labels))
     found.append(series("external_prefix_cache_hits_total", {-5: "50"}, target, **labels))
+    found.append(in_host("1048576", target, **labels))
     return found
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from plimsoll.api.v1alpha1.status import PoolStatus
 from plimsoll.cli.plans import story
-from plimsoll.decision.observing import about_cache, reported_now, silent_pools
+from plimsoll.decision.observing import HOST_CACHE, about_cache, reported_now, reported_tokens, silent_pools
 from plimsoll.decision.surroundings import Surroundings, pool_views
 from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
@@ -100,3 +101,30 @@ def test_the_pool_says_so_in_the_status_and_explain_repeats_it(is_silent: bool) 
     assert pool.get("kvTokensNote") == (HIDDEN_CACHE if is_silent else None)
     words = story._learned(PoolStatus.model_validate(pool))  # noqa: SLF001 - one line of a long text
     assert words == (", engine reports no size of its KV cache" if is_silent else "")
+
+
+def test_the_size_of_a_cache_in_host_memory_that_engines_report_is_shown_and_kept() -> None:
+    """The smallest of the ready pods counts, and the last report while Prometheus is away. A neighbour has none."""
+
+    def pod(name: str, tokens: int | None) -> PodSignals:
+        return PodSignals(name, (EngineSample(NOW, kv_usage=0.3, kv_capacity_tokens=70_000, host_cache_tokens=tokens),))
+
+    now = reported_now(pods(), reading(pod("a-0", 1_048_576), pod("a-1", 1_048_000)), HOST_CACHE)
+    assert now == {NAME: 1_048_000}
+    assert reported_now(pods(), reading(pod("a-0", None), pod("a-1", None)), HOST_CACHE) == {}
+
+    def status(record: Record, found: dict[str, int]) -> dict[str, Any]:
+        kept = reported_tokens(record, 1, found, HOST_CACHE)
+        views = pool_views(pods(), record, {NAME: 70_000}, in_host=kept, now=0.0)
+        report = Report("llama", 1, 1, decision(), pools=views)
+        return document_of(new_status(report, record, "2026-01-01T00:00:00Z"))
+
+    first = status(Record(), now)
+    [shown] = first["pools"]
+    assert shown["hostTokensReported"] == 1_048_000
+    words = story._learned(PoolStatus.model_validate(shown))  # noqa: SLF001 - one line of a long text
+    assert words.endswith(", and 1048000 in host memory")
+    [kept] = status(read(first), {})["pools"]
+    assert kept["hostTokensReported"] == 1_048_000
+    [neighbour] = status(Record(), {})["pools"]
+    assert "hostTokensReported" not in neighbour

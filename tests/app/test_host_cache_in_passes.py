@@ -94,7 +94,7 @@ async def test_what_cannot_be_says_field_value_and_fix_in_status_and_plan_and_it
             "200Gi",
             "cannot be used. It is not supported with SGLang: remove the field, or set spec.engine.name to vllm.",
         ),
-        "large": ({}, "9000Gi", "What helps: lower spec.kvCache.hostMemory to 20"),
+        "large": ({}, "9000Gi", "What helps: lower spec.kvCache.hostMemory from 9000Gi to 20"),
     }
     live = LivePasses.open(tmp_path, {"h100-sxm-80gb": 8})
     for name, (more, size, _) in refused.items():

@@ -434,8 +434,8 @@ REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
     ),
     (
         RemedyKind.LESS_HOST_CACHE,
-        {"host_bytes": 504 * GIB, "gpu_type": H100},
-        "lower spec.kvCache.hostMemory to 504Gi: it fits on h100-sxm-80gb then",
+        {"from_bytes": 600 * GIB, "host_bytes": 504 * GIB, "gpu_type": H100},
+        "lower spec.kvCache.hostMemory from 600Gi to 504Gi: it fits on h100-sxm-80gb then",
     ),
     (
         RemedyKind.LESS_HOST_CACHE,

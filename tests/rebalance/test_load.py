@@ -123,7 +123,7 @@ def _without(signals: PodSignals, index: int) -> tuple[EngineSample, ...]:
 def test_every_number_of_a_sample_must_be_possible() -> None:
     assert is_usable(SAMPLE, NOW)
     names = [each.name for each in fields(SAMPLE) if each.init and each.name not in ("at", *NO_NUMBERS)]
-    assert len(names) == len(COUNTS) + 1, "the capacity is judged on its own"
+    assert len(names) == len(COUNTS) + 2, "the sizes of caches are judged on their own"
     for name in names:
         assert not is_usable(with_number(name, math.nan), NOW), name
         assert not is_usable(with_number(name, -1), NOW), name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from plimsoll.decision.deployment import Deployment, PlacedPools
 from plimsoll.decision.kept import ChangedRequests
@@ -51,14 +51,15 @@ def observe(deployment: Deployment, reading: Reading | None, fleet: Fleet, memo:
     now = reported_now(around, reading)
     reported = reported_tokens(record, identity.generation, now)
     silent = silent_pools(around, reading, record, reported)
+    in_host = reported_tokens(record, identity.generation, reported_now(around, reading, HOST_CACHE), HOST_CACHE)
     if request is None:
-        return Observed(seen, reported, silent)
+        return Observed(seen, reported, silent, in_host)
     try:
         found = observed_now(request, pools, around, now, fleet, generation=identity.generation, spec=spec, memo=memo)
         now = capacities(request, pools, now, fleet, memo)
     except PlimsollError:
-        return Observed(seen, reported, silent)  # the model has no memory law: planning reports that
-    return Observed(merged(seen, found), reported_tokens(record, identity.generation, now), silent)
+        return Observed(seen, reported, silent, in_host)  # the model has no memory law: planning reports that
+    return Observed(merged(seen, found), reported_tokens(record, identity.generation, now), silent, in_host)
 
 
 def contribution_of(deployment: Deployment, found: Observed) -> Contribution:
@@ -164,13 +165,24 @@ def _of_own_engines(reading: Reading | None, placed: PlacedPools) -> Reading | N
     return replace(reading, pods={pod: signals for pod, signals in reading.pods.items() if pod not in others})
 
 
-def reported_now(around: Surroundings, reading: Reading | None) -> dict[str, int]:
+class ReportedSize(NamedTuple):
+    """The size of a cache in tokens: the figure of a sample, and the field of a pool's status that keeps it."""
+
+    figure: str
+    field: str
+
+
+KV_CACHE = ReportedSize("kv_capacity_tokens", "kv_tokens_reported")
+HOST_CACHE = ReportedSize("host_cache_tokens", "host_tokens_reported")
+
+
+def reported_now(around: Surroundings, reading: Reading | None, size: ReportedSize = KV_CACHE) -> dict[str, int]:
     """Return the tokens of one replica by pool: the smallest of its ready pods, as their release counts them."""
     reported: dict[str, int] = {}
     if reading is None:
         return reported
     for pool, pods in around.pods.items():
-        seen = [_latest_capacity(reading, pod.name) for pod in pods if pod.ready]
+        seen = [_latest(reading, pod.name, size.figure) for pod in pods if pod.ready]
         known = [tokens for tokens in seen if tokens is not None]
         if known:
             reported[pool] = min(known)
@@ -193,13 +205,15 @@ def silent_pools(
     return frozenset(pool for pool, seen in pools.items() if any(seen) or (None in seen and pool in before))
 
 
-def reported_tokens(record: Record, generation: int, now: Mapping[str, int]) -> dict[str, int]:
-    """Return KV tokens of one replica by pool: the engines' reports ``now``, else their last ones under the same spec.
+def reported_tokens(
+    record: Record, generation: int, now: Mapping[str, int], size: ReportedSize = KV_CACHE
+) -> dict[str, int]:
+    """Return the tokens of one replica by pool: the engines' reports ``now``, else their last ones under the same spec.
 
     An earlier report stays valid while Prometheus is away, but not for engines that got other settings since.
     """
     entries = (pool for pool in record.status.pools or () if pool.generation == generation)
-    before = {pool.name: pool.kv_tokens_reported for pool in entries if pool.kv_tokens_reported is not None}
+    before = {pool.name: tokens for pool in entries if (tokens := getattr(pool, size.field)) is not None}
     return {**before, **now}
 
 
@@ -236,10 +250,10 @@ def _is_silent(reading: Reading | None, pod: str) -> bool | None:
     return all(sample.kv_capacity_tokens is None for sample in loads)
 
 
-def _latest_capacity(reading: Reading, pod: str) -> int | None:
+def _latest(reading: Reading, pod: str, figure: str) -> int | None:
     signals = reading.pods.get(pod)
     samples = sorted(signals.samples, key=lambda sample: sample.at) if signals else ()
-    known = [sample.kv_capacity_tokens for sample in samples if sample.kv_capacity_tokens is not None]
+    known: list[int] = [size for sample in samples if (size := getattr(sample, figure)) is not None]
     return known[-1] if known else None
 
 

@@ -28,12 +28,14 @@ class Observed:
     Attributes:
         seen: observations, now and earlier.
         reported: KV tokens of one replica, by pool.
+        reported_in_host: the tokens that one replica keeps in host memory, by pool.
         silent: the pools whose engines report their load, and not the size of their KV cache.
     """
 
     seen: tuple[Seen, ...] = ()
     reported: Mapping[str, int] = field(default_factory=dict)
     silent: frozenset[str] = frozenset()
+    reported_in_host: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

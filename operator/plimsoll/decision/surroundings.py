@@ -255,21 +255,30 @@ def _is_too_large(pool: Pool, pods: Sequence[PodFacts]) -> bool:
 
 
 def pool_views(
-    around: Surroundings, record: Record, reported: Mapping[str, int], silent: Collection[str] = (), *, now: float
+    around: Surroundings,
+    record: Record,
+    reported: Mapping[str, int],
+    silent: Collection[str] = (),
+    *,
+    in_host: Mapping[str, int] = MappingProxyType({}),
+    now: float,
 ) -> tuple[PoolView, ...]:
     """The state of each pool's pods, for the status.
 
-    ``reported`` holds the engines' KV tokens by pool, ``record`` the predicted ones. ``silent`` are the pools whose
-    engines report no size of their KV cache. ``now`` is in POSIX seconds.
+    ``reported`` holds the engines' KV tokens by pool, ``in_host`` those that they keep in host memory, ``record`` the
+    predicted ones. ``silent`` are the pools whose engines report no size of their KV cache. ``now`` is in POSIX
+    seconds.
     """
     recorded = {entry.name: entry for entry in record.status.pools or ()}
     names = sorted({*around.pods, *around.workloads, *around.rejections})
-    views = (_view(name, around, reported.get(name), recorded.get(name)) for name in names)
+    views = (_view(name, around, reported.get(name), in_host.get(name), recorded.get(name)) for name in names)
     views = (_rejecting(view, around, recorded.get(view.name), now) for view in views)
     return tuple(replace(view, hides_cache=True) if view.name in silent else view for view in views)
 
 
-def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolStatus | None) -> PoolView:
+def _view(
+    name: str, around: Surroundings, reported: int | None, in_host: int | None, recorded: PoolStatus | None
+) -> PoolView:
     pods = [pod for pod in around.pods.get(name, ()) if not pod.terminating]
     failed = max((pod for pod in pods if pod.failure is not None), key=lambda pod: pod.restarts, default=None)
     waiting = sorted((pod for pod in pods if not pod.bound), key=lambda pod: pod.is_gated)
@@ -286,6 +295,7 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
         restarts=0 if failed is None else failed.restarts,
         workload_error=workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,
+        host_tokens_reported=in_host,
         engine=DEFAULT_ENGINE if recorded is None else recorded.engine or DEFAULT_ENGINE,
         kv_tokens_predicted=None if recorded is None else recorded.kv_tokens_predicted,
         predicted_at_generation=None if recorded is None else recorded.generation,

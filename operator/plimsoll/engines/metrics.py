@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 
+def _no_tokens(_labels: Mapping[str, str], _value: float) -> int | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class EngineMetrics:
     """The metrics of one engine. An empty name means that the engine does not report it.
@@ -23,6 +27,8 @@ class EngineMetrics:
         capacity: gauge from which ``capacity_tokens`` reads the size of the KV cache.
         capacity_tokens: returns the tokens of one engine's KV cache from the labels and the value of ``capacity``; None
             while the engine does not know them.
+        host_capacity: gauge from whose labels ``host_capacity_tokens`` reads the size of its cache in host memory.
+        host_capacity_tokens: returns the tokens that one engine keeps there, as ``capacity_tokens`` does.
         rank_label: the label of a data-parallel rank.
         own_labels: the labels that the engine gives its series itself.
         part_labels: those of them that divide one figure of an engine: its series are added up.
@@ -63,6 +69,13 @@ class EngineMetrics:
     prefix_hit: str = ""
     behind_hit: str = ""
     adapters: str = ""
+    host_capacity: str = ""
+    host_capacity_tokens: Callable[[Mapping[str, str], float], int | None] = _no_tokens
+
+    @property
+    def of_sizes(self) -> frozenset[str]:
+        """The gauges that say the size of a cache by their labels, of which they may have dozens."""
+        return frozenset({self.capacity, self.host_capacity})
 
     @property
     def names(self) -> tuple[str, ...]:

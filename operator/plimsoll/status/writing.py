@@ -191,6 +191,7 @@ def _pool(report: Report, planned: PlannedPool) -> Fields:
         ready_replicas=view.ready,
         kv_tokens_predicted=report.predicted_tokens(planned),
         kv_tokens_reported=report.reported_tokens(planned),
+        host_tokens_reported=report.reported_in_host(planned),
         kv_tokens_note=HIDDEN_CACHE if view.hides_cache and view.engine == planned.engine else None,
     )
 

@@ -70,7 +70,7 @@ def read_names(metrics: EngineMetrics) -> tuple[str, ...]:
 
     Those of buckets are :func:`bucket_names`.
     """
-    names = (metrics.kv_usage, metrics.capacity, *(name for _, name in _summed(metrics)))
+    names = (metrics.kv_usage, metrics.capacity, metrics.host_capacity, *(name for _, name in _summed(metrics)))
     more = (*metrics.former_names, *metrics.added_names)
     return (*dict.fromkeys(name for name in names if name and name not in more), *more)
 
@@ -132,11 +132,14 @@ def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> P
         if own in metrics.added_names:
             scrape.setdefault(own, []).append(one)
     engines = {one.engine for one in scrape.get(metrics.kv_usage, ())}
-    caches = _caches_by_time(scrape.get(metrics.capacity, ()), engines, metrics)
+    caches = _caches_by_time(scrape.get(metrics.capacity, ()), engines, metrics.capacity_tokens)
     uses = _values_by_time(scrape.get(metrics.kv_usage, ()), engines)
     figures: dict[str, Mapping[float, Any]] = _sums(scrape, engines, metrics)
     figures["kv_usage"] = _usage_by_time(uses, caches)
     figures["kv_capacity_tokens"] = {at: sum(by_engine.values()) for at, by_engine in caches.items()}
+    if metrics.host_capacity in scrape:
+        there = _caches_by_time(scrape[metrics.host_capacity], engines, metrics.host_capacity_tokens)
+        figures["host_cache_tokens"] = {at: sum(by_engine.values()) for at, by_engine in there.items()}
     times = sorted(set[float]().union(*figures.values()))[-MOST_SCRAPES:]
     if 1 < len(engines) <= MOST_RANKS:  # one rank's use is the pod's
         ranks = sorted(engines, key=lambda rank: (not rank.isdecimal(), len(rank), rank))
@@ -217,10 +220,10 @@ def _newest_scrape(
     series: Sequence[Series], metrics: EngineMetrics
 ) -> tuple[Sequence[Series], Callable[[Series], bool] | None]:
     """Return the series of that target whose load was scraped last, and whether another is of it; None: all are."""
-    loads = [one for one in series if one.name != metrics.capacity]
+    loads = [one for one in series if one.name not in metrics.of_sizes]
     if not loads:
         return (), None
-    # The metric of the capacity may have dozens of extra labels, so the target's labels come from the other metrics.
+    # The metrics of sizes may have dozens of extra labels, so the target's labels come from the others.
     names = set[str]().union(*[one.labels for one in loads]) - {"__name__"} - metrics.labels
     usual = _only(names, loads[0])
     if len(usual) == len(names) and all(usual <= one.labels.items() for one in series):
@@ -312,9 +315,11 @@ def _share(uses: Mapping[str, float], caches: Mapping[str, int]) -> float:
 
 
 def _caches_by_time(
-    series: Iterable[Series], engines: AbstractSet[str], metrics: EngineMetrics
+    series: Iterable[Series],
+    engines: AbstractSet[str],
+    capacity_tokens: Callable[[Mapping[str, str], float], int | None],
 ) -> dict[float, dict[str, int]]:
-    """Return the tokens of each engine's KV cache at each scrape that has all of them.
+    """Return the tokens of each engine's cache at each scrape that has all of them.
 
     A changed label starts a new series. So an engine has two series, one after the other, if it learned its number of
     blocks after the first scrape.
@@ -322,7 +327,7 @@ def _caches_by_time(
     found: dict[float, dict[str, int]] = {}
     for one in series:
         for at, value in one.points.items():
-            tokens = metrics.capacity_tokens(one.labels, value)
+            tokens = capacity_tokens(one.labels, value)
             if tokens is not None:
                 found.setdefault(at, {})[one.engine] = tokens
     return {at: by_engine for at, by_engine in found.items() if set(by_engine) == engines}

@@ -287,7 +287,7 @@ def _samples(lines: list[str]) -> Iterator[Sample]:
 
 def _series(sample: Sample, at: float, metrics: EngineMetrics) -> Series:
     kept = sample.labels
-    if metrics.former_names.get(sample.name, sample.name) != metrics.capacity:
+    if metrics.former_names.get(sample.name, sample.name) not in metrics.of_sizes:
         own = metrics.labels | {BOUND}
         kept = {name: value for name, value in sample.labels.items() if name in own}
     return Series.of({**kept, "__name__": sample.name}, {at: sample.value}, metrics)

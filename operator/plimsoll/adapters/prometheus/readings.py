@@ -17,7 +17,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW
-from plimsoll.rebalance.signals.metrics import LARGEST_COUNT, NUMBERS, EngineSample
+from plimsoll.rebalance.signals.metrics import LARGEST_COUNT, NUMBERS, SIZES, EngineSample
 from plimsoll.rebalance.signals.reading import PastReading, Reading
 
 
@@ -142,4 +142,4 @@ def _can_be(name: str, value: Any) -> bool:
         return True
     if name == "kv_usage":
         return is_share(value)
-    return 0 <= value <= LARGEST_COUNT and (name != "kv_capacity_tokens" or value > 0)
+    return 0 <= value <= LARGEST_COUNT and (name not in SIZES or value > 0)

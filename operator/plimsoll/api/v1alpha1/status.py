@@ -294,6 +294,9 @@ class PoolStatus(StatusModel):
     served: bool | None = optional("Whether one of its engines has served with that generation of the spec.")
     kv_tokens_predicted: int | None = optional("KV tokens of one replica, as estimated.")
     kv_tokens_reported: int | None = optional("KV tokens of one replica, as its engine reports.")
+    host_tokens_reported: Bytes64 | None = optional(
+        "Tokens of finished requests that one replica keeps in host memory, as its engine reports."
+    )
     kv_tokens_note: str | None = optional("Remark where the engines report no KV tokens, as text for people.")
 
 

@@ -146,4 +146,6 @@ def _learned(pool: PoolStatus) -> str:
         return "" if pool.kv_tokens_note is None else ", engine reports no size of its KV cache"
     error = None if predicted is None else CapacityReading(predicted, reported).error_permille
     difference = "" if error is None else f" (estimate {error_percent_text(error)})"
-    return f", engine reports {reported} KV tokens{difference}"
+    in_host = pool.host_tokens_reported
+    there = "" if in_host is None else f", and {in_host} in host memory"
+    return f", engine reports {reported} KV tokens{difference}{there}"

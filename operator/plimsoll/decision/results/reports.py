@@ -48,7 +48,9 @@ def report_of(outcome: Outcome, now: float) -> Report:
         problem=outcome.problem,
         model=deployment.asked.model,
         engine_version=outcome.resource.spec.engine.release_name if outcome.resource else "",
-        pools=pool_views(placed.around, record, observed.reported, observed.silent, now=now),
+        pools=pool_views(
+            placed.around, record, observed.reported, observed.silent, in_host=observed.reported_in_host, now=now
+        ),
         suspended=bool(spec and spec.suspend),
         observations=observed.seen,
         spec_digest=identity.digests.engine,

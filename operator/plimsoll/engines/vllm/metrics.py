@@ -76,6 +76,14 @@ BLOCK_SIZE_LABEL: Final = "block_size"
 KV_CACHE_SIZE_TOKENS_LABEL: Final = "kv_cache_size_tokens"
 """Label of :data:`CACHE_CONFIG_INFO`: tokens that the KV cache holds, as the engine counts them. Since about 0.24."""
 
+KV_OFFLOAD_CONFIG_INFO: Final = "vllm:kv_offload_config_info"
+"""Gauge, always 1: its labels hold the size of the cache in host memory, since 0.33
+(``kv_connector/v1/offloading/metrics.py``). A series appears with the first step of its engine."""
+
+HOST_SIZE_TOKENS_LABEL: Final = "cpu_kv_cache_size_tokens"
+"""Label of :data:`KV_OFFLOAD_CONFIG_INFO`: the KV tokens that one engine keeps of requests of full length; ``None`` if
+that length is not known (``CPUOffloadingInfo`` of ``v1/kv_offload/cpu/common.py``, 0.33)."""
+
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 
 
@@ -97,6 +105,11 @@ def capacity_tokens(labels: Mapping[str, str], _: float = 1.0) -> int | None:
 def _whole(text: str | None) -> int | None:
     """Return a positive whole number; None for any other text or no text."""
     return (int(text) or None) if text is not None and _WHOLE_NUMBER.fullmatch(text) else None
+
+
+def host_capacity_tokens(labels: Mapping[str, str], _: float = 1.0) -> int | None:
+    """Return the tokens that one engine keeps in host memory, from the labels of its ``kv_offload_config_info``."""
+    return _whole(labels.get(HOST_SIZE_TOKENS_LABEL))
 
 
 MODEL_LABEL: Final = "model_name"
@@ -128,5 +141,7 @@ METRICS: Final = EngineMetrics(
     prefix_queried=PREFIX_CACHE_QUERIES_TOTAL,
     prefix_hit=PREFIX_CACHE_HITS_TOTAL,
     behind_hit=EXTERNAL_CACHE_HITS_TOTAL,
+    host_capacity=KV_OFFLOAD_CONFIG_INFO,
+    host_capacity_tokens=host_capacity_tokens,
 )
 """Every metric that a current engine must export for the operator to work, by meaning."""

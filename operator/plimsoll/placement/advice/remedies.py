@@ -319,7 +319,7 @@ def _less_host_cache(request: Request, rejection: Rejection, fleet: Fleet) -> _C
     without = host_of_pool(request.with_host_cache(0), *place).memory_bytes
     taken = host_of_pool(request, *place).memory_bytes - without
     left = (taken - over) * asked.kv_bytes // taken // GIB * GIB if taken > over else 0
-    return _Changed(request.with_host_cache(left), (("host_bytes", left),))
+    return _Changed(request.with_host_cache(left), (("from_bytes", asked.kv_bytes), ("host_bytes", left)))
 
 
 def _own_limits(request: Request, rejection: Rejection, fleet: Fleet) -> _Changed | None:

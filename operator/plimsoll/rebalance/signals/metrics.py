@@ -65,6 +65,7 @@ class EngineSample:
         prefix_queried_tokens_total: prompt tokens that were looked up in the prefix cache.
         prefix_hit_tokens_total: prompt tokens that were found there, or in a cache behind it.
         behind_hit_tokens_total: those of them that a cache behind it had, e.g. in host memory.
+        host_cache_tokens: the tokens that the engine keeps in host memory; None: none, or it does not say.
         rank_usages: ``kv_usage`` of each rank, in the order of the ranks; empty if there is one rank.
         rank_queues: ``waiting`` of each rank in the same way.
         first_token_buckets: the histogram of times to the first token; None if nobody asked for it.
@@ -89,6 +90,7 @@ class EngineSample:
     prefix_queried_tokens_total: float | None = None
     prefix_hit_tokens_total: float | None = None
     behind_hit_tokens_total: float | None = None
+    host_cache_tokens: int | None = None
     rank_usages: tuple[float, ...] = ()
     rank_queues: tuple[float, ...] = ()
     first_token_buckets: Buckets | None = None
@@ -115,7 +117,10 @@ LARGEST_COUNT = 2**53
 NUMBERS = tuple(each.name for each in fields(EngineSample) if each.init and each.name not in ("at", *NO_NUMBERS))
 """The fields of a sample that are one number each."""
 
-COUNTS = tuple(name for name in NUMBERS if name != "kv_capacity_tokens")
+SIZES = ("kv_capacity_tokens", "host_cache_tokens")
+"""Those of them that are the size of a cache. Nothing is computed from that of a cache in host memory."""
+
+COUNTS = tuple(name for name in NUMBERS if name not in SIZES)
 """Every number of a sample that must be possible. One that is not would spoil every sum and mean that it is part of."""
 
 counts_of: Callable[[EngineSample], tuple[float | None, ...]] = attrgetter(*COUNTS)
@@ -131,6 +136,7 @@ def _can_be(sample: EngineSample) -> bool:
         and (not counts or 0 <= min(counts) <= max(counts) <= LARGEST_COUNT)
         and (sample.kv_usage is None or sample.kv_usage <= 1)
         and (sample.kv_capacity_tokens is None or 0 < sample.kv_capacity_tokens <= LARGEST_COUNT)
+        and (sample.host_cache_tokens is None or 0 < sample.host_cache_tokens <= LARGEST_COUNT)
     )
 
 

@@ -217,7 +217,7 @@ POOL = Form(
     Pool,
     PoolStatus,
     unkept=_OF_PODS,
-    beside=("ready_replicas", "kv_tokens_predicted", "kv_tokens_reported", "kv_tokens_note"),
+    beside=("ready_replicas", "kv_tokens_predicted", "kv_tokens_reported", "host_tokens_reported", "kv_tokens_note"),
     doubt=_pool_doubt,
     target=Spread(
         ("gpu_type", *SPLIT.names, "node_selector", "node_labels", "capacity_type", "avoided_nodes", "resource"),

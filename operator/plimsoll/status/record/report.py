@@ -52,6 +52,7 @@ class PoolView:
     restarts: int = 0
     workload_error: str = ""
     kv_tokens_reported: int | None = None
+    host_tokens_reported: int | None = None
     engine: str = DEFAULT_ENGINE
     kv_tokens_predicted: int | None = None
     predicted_at_generation: int | None = None
@@ -196,6 +197,11 @@ class Report:
         """The KV tokens of one replica as its engine reports; None: it has not, or the pool gets another engine."""
         view = self.view(pool.name)
         return view.kv_tokens_reported if view.engine == pool.engine else None
+
+    def reported_in_host(self, pool: PlannedPool) -> int | None:
+        """The tokens that one replica keeps in host memory, as its engine reports; None as above."""
+        view = self.view(pool.name)
+        return view.host_tokens_reported if view.engine == pool.engine else None
 
     def has_served(self, pool: PlannedPool) -> bool:
         """Whether an engine of the pool has served under the spec that the pool was last planned for.

@@ -194,7 +194,9 @@ def _host_memory(status: InferenceDeploymentStatus) -> Iterator[Fact]:
     host = None if status.placement is None else status.placement.host
     if host is not None and host.cache is not None:
         tokens = 0 if status.estimate is None else status.estimate.kv_capacity_tokens
-        yield Fact("Host cache", host_cache_words(host.cache, tokens))
+        reported = [pool.host_tokens_reported for pool in status.pools or () if pool.host_tokens_reported is not None]
+        said = f" An engine reports {count(min(reported))} tokens." if reported else ""
+        yield Fact("Host cache", f"{host_cache_words(host.cache, tokens)}{said}")
     if host is not None and host.layers is not None:
         yield Fact("Host weights", host_layers_words(host.layers))
 
