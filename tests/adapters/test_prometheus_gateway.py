@@ -103,7 +103,11 @@ def test_no_series_is_unknown_and_says_what_was_looked_for(found: tuple[Any, ...
     queue = read(replying(*found))
     assert not queue.is_known
     assert queue.waiting == 0
-    assert queue.error == (f'Prometheus has no recent series of {NEW} or {OLD} with inference_pool="chat".')
+    assert queue.error == (
+        f'Prometheus has no recent series of {NEW} or {OLD} with inference_pool="chat": there is no InferencePool chat '
+        "in this namespace, it names no endpoint picker (spec.endpointPickerRef), the picker holds no queue "
+        "(flowControl), or nobody scrapes it."
+    )
 
 
 def test_a_queue_in_another_namespace_is_another_tenants() -> None:

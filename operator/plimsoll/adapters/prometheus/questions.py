@@ -54,8 +54,13 @@ class GatewayMetrics:
     pool_label: str = POOL_LABEL
 
     def missing(self, pool: str) -> str:
-        """Return what is to be looked for, as text for people."""
-        return f'Prometheus has no recent series of {" or ".join(self.names)} with {self.pool_label}="{pool}".'
+        """Return the series that are missing, and what to look for, as text for people."""
+        names = " or ".join(self.names)
+        return (
+            f'Prometheus has no recent series of {names} with {self.pool_label}="{pool}": there is no InferencePool '
+            f"{pool} in this namespace, it names no endpoint picker (spec.endpointPickerRef), the picker holds no queue "
+            "(flowControl), or nobody scrapes it."
+        )
 
 
 USUAL_METRICS = GatewayMetrics()
