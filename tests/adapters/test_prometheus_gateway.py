@@ -105,7 +105,7 @@ def test_no_series_is_unknown_and_says_what_was_looked_for(found: tuple[Any, ...
     assert queue.waiting == 0
     assert queue.error == (
         f'Prometheus has no recent series of {NEW} or {OLD} with inference_pool="chat": there is no InferencePool chat '
-        "in this namespace, it names no endpoint picker (spec.endpointPickerRef), the picker holds no queue "
+        "in this namespace, it names no endpoint picker (spec.endpointPickerRef), it holds no queue "
         "(flowControl), or nobody scrapes it."
     )
 

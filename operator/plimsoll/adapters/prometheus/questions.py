@@ -58,7 +58,7 @@ class GatewayMetrics:
         names = " or ".join(self.names)
         return (
             f'Prometheus has no recent series of {names} with {self.pool_label}="{pool}": there is no InferencePool '
-            f"{pool} in this namespace, it names no endpoint picker (spec.endpointPickerRef), the picker holds no queue "
+            f"{pool} in this namespace, it names no endpoint picker (spec.endpointPickerRef), it holds no queue "
             "(flowControl), or nobody scrapes it."
         )
 
