@@ -609,8 +609,8 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.RAISE_QUOTA: lambda f: f"raise the ResourceQuota's {_raised(f)}: it fits on {f['gpus']} {f['gpu_type']}",
     RemedyKind.LOWER_REQUESTS: lambda f: f"{_lowered(f)}: it fits on {f['gpu_type']} then",
     RemedyKind.LESS_HOST_CACHE: lambda f: (
-        f"lower spec.kvCache.hostMemory from {int(f['from_bytes']) // GIB}Gi to {int(f['host_bytes']) // GIB}Gi: it fits "
-        f"on {f['gpu_type']} then"
+        f"lower spec.kvCache.hostMemory from {int(f['from_bytes']) // GIB}Gi to {int(f['host_bytes']) // GIB}Gi: "
+        f"it fits on {f['gpu_type']} then"
         if f["host_bytes"]
         else f"remove spec.kvCache.hostMemory: it fits on {f['gpu_type']} then"
     ),
