@@ -567,6 +567,34 @@ def test_an_addition_is_judged_only_while_its_replicas_are_there_as_it_made_them
     assert (held is not None and held.reason is DO_NOT_HELP) is (judged and replicas == 2), "a later one serves"
 
 
+@pytest.mark.parametrize(
+    ("verdict", "seconds", "load", "passes"),
+    [
+        (Verdict.NOT_KNOWN, 3599, FULL, False),
+        (Verdict.NOT_KNOWN, 3600, FULL, True),
+        (Verdict.NOT_KNOWN, 60, replace(FULL, rate=4.0), True),
+        (Verdict.HELPS, 60, FULL, True),
+    ],
+    ids=str,
+)
+def test_after_an_addition_of_which_nothing_is_known_none_follows_for_an_hour_or_until_another_load(
+    verdict: Verdict, seconds: float, load: Serves, *, passes: bool
+) -> None:
+    """What serves stays: only an addition in vain is taken back."""
+    result = AdditionResult(verdict, NOW - seconds, value=97)
+    mark = replace(added_to(2, Called("kv_percent", 97, 60, 60, COUNTED)), at=NOW - 5000, result=result)
+    facts = situation(load, load, replicas=2, history=ChangeHistory((mark,)))
+    assert (with_results(facts), replicas_without(facts)) == (facts.history, 2)
+    held = braked(AddReplica(DecisionReason.SUSTAINED_KV_PRESSURE, (), 1), facts)
+    assert (held is None) is passes
+    if held is not None:
+        assert sentence(held).endswith(
+            "with 1 addition the used percent of the KV cache went from 97 to 97, and no more requests come. It is not "
+            f"known yet whether that helps, so it stays; the next try comes at {to_rfc3339(NOW + 1)}."
+        )
+    assert restarted(facts.history) == facts.history
+
+
 def test_an_addition_is_judged_by_what_was_counted_after_it_however_short_the_window_is() -> None:
     """Requests served are counted over 30 s at least."""
     course = Course([SERVES], load=FULL, policy=replace(AUTO, window_seconds=8), step=5).play(STARTUP + 300)

@@ -191,7 +191,7 @@ def test_chance_lets_no_further_addition_pass_however_few_requests_come(
     world = World(rate, rest, seed, waiting=10.0 * rest, noise=noise)
     found = [looked(each, QUEUE) for each in world.courses()]
     assert sum(passed for _, passed in found) <= BY_CHANCE
-    assert {verdict for verdict, _ in found} <= {Verdict.DOES_NOT_HELP, Verdict.HELPS}, "in time, all are judged"
+    assert Verdict.SERVES not in {verdict for verdict, _ in found}, "in time, all are judged"
 
 
 @DRAWN
@@ -202,6 +202,18 @@ def test_the_neighbour_that_serves_more_with_each_replica_is_not_held_back(rate:
     world = World(rate * rest, rest, seed, waiting=10.0 * rest, served=(rest + 1) / rest, noise=0.1)
     found = [looked(each, QUEUE) for each in world.courses()]
     assert sum(verdict is not Verdict.HELPS for verdict, _ in found) <= BY_CHANCE
+
+
+@DRAWN
+@example(rate=20 / 60, rest=3, seed=0)
+@given(rate=st.floats(20 / 60, 1), rest=st.integers(1, 3), seed=st.integers(0, 10**6))
+def test_an_addition_that_seems_to_help_stays_however_few_requests_come(rate: float, rest: int, seed: int) -> None:
+    """In ten minutes so few requests come that chance explains what it adds. No other follows it meanwhile."""
+    helps = World(rate, rest, seed, waiting=10.0 * rest, served=(rest + 1) / rest, noise=0.1)
+    found = [looked(each, QUEUE)[0] for each in helps.courses()]
+    assert sum(verdict is Verdict.DOES_NOT_HELP for verdict in found) <= BY_CHANCE
+    neighbours = [looked(each, QUEUE)[0] for each in replace(helps, served=1.0).courses()]
+    assert sum(verdict is not Verdict.DOES_NOT_HELP for verdict in neighbours) <= 2 * BY_CHANCE
 
 
 @DRAWN

@@ -534,7 +534,7 @@ class CalledStatus(StatusModel):
 class AdditionResultStatus(StatusModel):
     """The result of an addition."""
 
-    verdict: str = Field(description="Serves, Helps, DoesNotServe or DoesNotHelp.")
+    verdict: str = Field(description="Serves, Helps, NotKnown, DoesNotServe or DoesNotHelp.")
     at: Time = Field(description="Since when that is known.")
     in_a_row: int | None = optional("Additions in vain up to this one.")
     after: int | None = optional("The figure that called for it, when the addition was judged.")

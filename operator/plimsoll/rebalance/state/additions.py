@@ -2,7 +2,8 @@
 
 The result of each is noted in the history of changes, so it survives restarts. After additions in vain no more are made
 for a pause that grows, one try follows each pause, and what was added in vain is taken back. Of replicas that do not
-serve, one goes on for a while before it is taken back as well.
+serve, one goes on for a while before it is taken back as well. One of which it is not known in time whether it helps
+stays, and no other follows it for a while.
 """
 
 from __future__ import annotations
@@ -238,8 +239,8 @@ def _counted_since(moment: float, load: LoadSummary, traffic: Traffic) -> Counte
 def _helped(mark: ChangeRecord, situation: Situation, serves: AdditionResult, before: int) -> AdditionResult:
     """Judge an addition that has served for a window. If more requests come, it counts as one that helped.
 
-    While chance may explain what is seen, nothing is said. What is not known in the time for which samples are held is
-    no help; in twice that time, while a pod that ended or began again leaves less than half of it to count.
+    While chance may explain what is seen, nothing is said. After the time for which samples are held, it stays unknown
+    if it seems to help; after twice that, while a pod that ended or began again leaves less than half of it to count.
     """
     traffic, called = situation.load.traffic, mark.called
     value = None if traffic is None or called is None else _value(called.figure, situation, traffic)
@@ -248,6 +249,8 @@ def _helped(mark: ChangeRecord, situation: Situation, serves: AdditionResult, be
         longest *= 2
     if helps is None and situation.now - serves.at < longest:
         return serves
+    if helps is None and seems_to_help(mark, situation):
+        return AdditionResult(Verdict.NOT_KNOWN, situation.now, before, value)
     if helps:
         return replace(serves, verdict=Verdict.HELPS, at=situation.now, value=value)
     return AdditionResult(Verdict.DOES_NOT_HELP, situation.now, before + 1, value)
@@ -274,6 +277,15 @@ def is_better(mark: ChangeRecord, situation: Situation) -> bool | None:
     return False if fallen is False and (served is False or not traffic.waiting) else None
 
 
+def seems_to_help(mark: ChangeRecord, situation: Situation) -> bool:
+    """Whether what is seen is nearer to an addition that helps than to one that does not, be it chance or not."""
+    traffic, called = situation.load.traffic, mark.called
+    if traffic is None or called is None:
+        return True
+    trial = _Trial.of(mark, called, situation, traffic)
+    return trial.is_lower or trial.is_more
+
+
 @dataclass(frozen=True, slots=True)
 class _Trial:
     """The figures of an addition since it serves: ``share`` is the part of the load that it takes at best.
@@ -296,33 +308,57 @@ class _Trial:
         share = mark.added / max(1, mark.wanted)
         return _Trial(called, share, traffic, level, done, _growth(called, load, traffic, since))
 
+    @property
+    def is_lower(self) -> bool:
+        """Whether the figure is lower by half of what the addition can do, or by a tenth, be it chance or not."""
+        likely = max(1.0, self.growth.likely) * self.called.value
+        return self.level is None or self.level.mean <= (1 - self._most_fallen / 2) * likely
+
     def has_fallen(self) -> bool | None:
-        """Whether the figure has fallen by half of what the addition can do, or by a tenth; None: it may be chance."""
+        """Whether the figure is lower, or is not, by more than chance; None: it may be chance."""
         if self.level is None:
             return True
-        before, most, (mean, error) = self.called.value, min(2 * CLEARLY, self.share), self.level
-        least, likely, most_grown = (max(1.0, each) * before for each in self.growth)
-        if mean <= (1 - most / 2) * least and least - mean > CHANCE * error:
-            return True
-        is_vain = mean > (1 - most / 2) * likely and mean - (1 - most) * most_grown > CHANCE * error
-        return False if is_vain else None
+        before, (mean, error) = self.called.value, self.level
+        least, most_grown = (max(1.0, each) * before for each in (self.growth.least, self.growth.most))
+        if self.is_lower:
+            return True if least - mean > CHANCE * error else None
+        return False if mean - (1 - self._most_fallen) * most_grown > CHANCE * error else None
+
+    @property
+    def is_more(self) -> bool:
+        """Whether half as many more requests a minute are served as replicas that take a share of the load can add.
+
+        It need not be more than chance. A tenth is enough; while requests wait, half of what the addition adds to the
+        rest, too.
+        """
+        return self.done is not None and self._served > (1 + self._most_served) / 2 * self.called.served
 
     def is_more_served(self) -> bool | None:
-        """Whether more requests a minute are served than before replicas that take a share of the load.
-
-        A tenth is enough; while requests wait, half of what the addition adds to the rest, too. None: it may be chance.
-        """
+        """Whether more are served, or are not, by more than chance; None: it may be chance."""
         if self.done is None:
             return None
-        before, now = self.called.served, _MINUTE * self.done.begun_rate
-        adds = self.share / (1 - self.share) if self.share < 1 else math.inf
-        most = 1 + min(2 * CLEARLY, adds if self.traffic.waiting else math.inf)
+        before, now, most = self.called.served, self._served, self._most_served
         counts = self.done.seconds / _MINUTE, (self.called.seconds or USUAL_COUNTED_SECONDS) / _MINUTE
-        if now > (1 + most) / 2 * before and now - before > CHANCE * math.hypot(*_errors(now, before, counts)):
-            return True
+        if self.is_more:
+            return True if now - before > CHANCE * math.hypot(*_errors(now, before, counts)) else None
         least = most * before - now
-        is_vain = now <= (1 + most) / 2 * before and least > CHANCE * math.hypot(*_errors(now, before, counts, most))
-        return False if is_vain else None
+        return False if least > CHANCE * math.hypot(*_errors(now, before, counts, most)) else None
+
+    @property
+    def _served(self) -> float:
+        """Requests a minute that are served now; 0 if they are not known."""
+        return 0.0 if self.done is None else _MINUTE * self.done.begun_rate
+
+    @property
+    def _most_fallen(self) -> float:
+        """The part of the figure that the addition can take, a fifth at most."""
+        return min(2 * CLEARLY, self.share)
+
+    @property
+    def _most_served(self) -> float:
+        """Times as many requests as before that can be served with it, a fifth more at most."""
+        adds = self.share / (1 - self.share) if self.share < 1 else math.inf
+        return 1 + min(2 * CLEARLY, adds if self.traffic.waiting else math.inf)
 
 
 def _errors(now: float, before: float, minutes: tuple[float, float], times: float = 1.0) -> tuple[float, float]:
@@ -490,22 +526,47 @@ def last_try(brake: Brake, now: float, until: float) -> Numbers:
 
 def _is_same(brake: Brake, called: Called | None, situation: Situation) -> bool:
     """Whether an addition would be the one again that did not help: for the same figure, and no other load came."""
-    traffic, before = situation.load.traffic, brake.last.called
-    if traffic is None or before is None or called is None or called.figure != before.figure:
+    before = brake.last.called
+    if before is None or called is None or called.figure != before.figure:
         return False
-    growth = _growth(before, situation.load, traffic)
-    return not _is_another_load(before, growth, traffic, situation.policy.window_seconds)
+    return not _is_load_another(before, situation)
+
+
+def _is_load_another(before: Called, situation: Situation) -> bool:
+    """Whether the load is clearly another one than that which called for an addition, whatever the addition does."""
+    load, traffic = situation.load, situation.load.traffic
+    if traffic is None:
+        return False
+    return _is_another_load(before, _growth(before, load, traffic), traffic, situation.policy.window_seconds)
 
 
 def _being_judged(called: Called | None, situation: Situation, wanted: Numbers) -> Wait | None:
     last = next((mark for mark in reversed(situation.history.changes) if mark.added), None)
     if last is None or last.called is None or called is None or called.figure != last.called.figure:
         return None
-    serves = last.result is not None and last.result.verdict is Verdict.SERVES
-    if not serves or not _is_on_trial(last, situation) or is_better(last, situation):
+    until = _unsure_until(last, last.called, situation)
+    if until is None:
         return None
     figures: Numbers = (("called", called.figure), ("before", last.called.value), ("after", called.value))
-    return Wait(DecisionReason.ADDITIONS_DO_NOT_HELP, (*wanted, ("additions", 1), *figures, ("next_try", "")))
+    tried = "" if math.isinf(until) else to_rfc3339(math.ceil(until))
+    numbers: Numbers = (("additions", 1), *figures, ("unsure", 1), ("next_try", tried))
+    return Wait(DecisionReason.ADDITIONS_DO_NOT_HELP, (*wanted, *numbers))
+
+
+def _unsure_until(last: ChangeRecord, before: Called, situation: Situation) -> float | None:
+    """Return until when no addition follows one of which it is not known whether it helps; None: one may follow now.
+
+    In POSIX seconds, and infinite while it is judged. Another load needs no such proof.
+    """
+    result = last.result
+    if result is None or not _is_on_trial(last, situation):
+        return None
+    if result.verdict is Verdict.SERVES:
+        return None if is_better(last, situation) else math.inf
+    if result.verdict is not Verdict.NOT_KNOWN or _is_load_another(before, situation):
+        return None
+    ends = result.at + WITHOUT_EFFECT_SECONDS
+    return ends if situation.now < ends else None
 
 
 def replicas_without(situation: Situation) -> int:

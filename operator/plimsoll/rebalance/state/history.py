@@ -74,6 +74,7 @@ class Verdict(StrEnum):
     HELPS = "Helps"
     DOES_NOT_SERVE = "DoesNotServe"
     DOES_NOT_HELP = "DoesNotHelp"
+    NOT_KNOWN = "NotKnown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,8 @@ class Called:
 class AdditionResult:
     """The result of an addition, since ``at`` (POSIX seconds).
 
-    ``in_a_row`` counts the additions in vain up to this one, and this one; 0 if it serves and is not in vain.
+    ``in_a_row`` counts the additions in vain up to this one, and this one; 0 if it serves and is not in vain. One of
+    which it is not known whether it helps leaves that number as it is.
     ``value`` is the figure that called for it, once it was judged. ``words`` are the kubelet's, the engine's or the
     scheduler's about pods that do not serve.
     """
