@@ -205,15 +205,17 @@ def test_the_neighbour_that_serves_more_with_each_replica_is_not_held_back(rate:
 
 
 @DRAWN
-@example(rate=20 / 60, rest=3, seed=0)
-@given(rate=st.floats(20 / 60, 1), rest=st.integers(1, 3), seed=st.integers(0, 10**6))
-def test_an_addition_that_seems_to_help_stays_however_few_requests_come(rate: float, rest: int, seed: int) -> None:
-    """In ten minutes so few requests come that chance explains what it adds. No other follows it meanwhile."""
-    helps = World(rate, rest, seed, waiting=10.0 * rest, served=(rest + 1) / rest, noise=0.1)
-    found = [looked(each, QUEUE)[0] for each in helps.courses()]
-    assert sum(verdict is Verdict.DOES_NOT_HELP for verdict in found) <= BY_CHANCE
-    neighbours = [looked(each, QUEUE)[0] for each in replace(helps, served=1.0).courses()]
-    assert sum(verdict is not Verdict.DOES_NOT_HELP for verdict in neighbours) <= 2 * BY_CHANCE
+@example(rate=20 / 60, seed=0)
+@given(rate=st.floats(20 / 60, 30 / 60), seed=st.integers(0, 10**6))
+def test_an_addition_that_seems_to_help_stays_although_chance_may_explain_it(rate: float, seed: int) -> None:
+    """In ten minutes, 200 to 300 requests come: a sixth more of them is less than two and a half deviations."""
+    helps, looks = World(rate, 6, waiting=60.0, served=7 / 6, noise=0.1), (540, 715)
+
+    def taken_back(world: World) -> int:
+        found = [looked(replace(world, seed=4 * seed + more), QUEUE, looks)[0] for more in range(2 * RUNS)]
+        return sum(verdict is Verdict.DOES_NOT_HELP for verdict in found)
+
+    assert taken_back(helps) <= 2 * RUNS * 0.45 < taken_back(replace(helps, served=1.0))
 
 
 @DRAWN
