@@ -19,6 +19,7 @@ from plimsoll.rebalance.state.additions import (
     IN_VAIN,
     brake_of,
     braked,
+    called_by,
     has_risen,
     is_better,
     pause_seconds,
@@ -725,3 +726,34 @@ def test_a_last_reading_that_is_unlike_the_others_decides_nothing(
     serves = AdditionResult(Verdict.SERVES, NOW - 300)
     mark = ChangeRecord(NOW - 320, ChangeKind.ADD, replicas=2, added=1, called=Called("kv_percent", 97), result=serves)
     assert is_better(mark, replace(situation(FULL, FULL, replicas=2), load=summary(*pods))) is helps
+
+
+@pytest.mark.parametrize(("used", "better"), [(0.719, True), (0.725, False), (0.8, False)])
+def test_a_tenth_less_of_the_kv_cache_in_use_is_measured_to_the_percent(used: float, *, better: bool) -> None:
+    called = Called("kv_percent", 80, 60, 60, COUNTED)
+    assert bool(is_better(added_to(2, called), situation(*[replace(FULL, kv_usage=used)] * 2))) is better
+
+
+@pytest.mark.parametrize(("times", "better"), [(0.5, True), (1.0, False), (3.5, True), (1.3, False)])
+def test_less_that_is_read_explains_no_figure_and_clearly_more_of_it_is_another_load(
+    times: float, *, better: bool
+) -> None:
+    """60 requests a minute read as many tokens as ``times`` says, over what was read when the addition was called for.
+
+    The used part of the KV cache falls by an eighth with half of them, and not at all with the others.
+    """
+    now = situation(*[replace(FULL, rate=0.5, kv_usage=0.85 if times < 1 else 0.97)] * 2)
+    read = called_by(DecisionReason.SUSTAINED_KV_PRESSURE, now)
+    assert read is not None
+    called = Called("kv_percent", 97, 60, 60, COUNTED, round(read.read_tokens / times))
+    assert bool(is_better(added_to(2, called), now)) is better
+
+
+@pytest.mark.parametrize(("served", "better"), [(45, False), (64, None), (90, True)])
+def test_a_queue_that_stays_says_nothing_until_clearly_more_or_not_as_many_are_served(
+    served: int, *, better: bool | None
+) -> None:
+    """60 a minute were served before, and one of seven can serve ten more. Chance makes nine in ten minutes."""
+    called = Called("waiting", 40, 9000, 60, COUNTED)
+    now = situation(*[replace(BUSY, rate=served / 60 / 7, waiting=40 / 7)] * 7)
+    assert is_better(added_to(7, called), now) is better

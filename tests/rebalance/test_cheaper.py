@@ -509,3 +509,10 @@ def test_no_place_is_looked_for_while_the_speed_of_this_one_is_not_known() -> No
     ):
         assert elsewhere(usual, situation, less, what_if) == (usual, less.memory)
         assert elsewhere(slow, situation, less, what_if)[0].place is None
+
+
+def test_the_bill_of_a_place_is_for_all_replicas_and_unknown_without_a_price() -> None:
+    site = Site((H100, Split(1)), replica_model(), Lengths(1000, 200, 0, 1100), 1.0, 1.0, FIRST_STARTUP_SECONDS)
+    priced = replace(site, price=Decimal("1.5"))
+    assert [priced.bill(count) for count in (0, 1, 3)] == [Decimal(0), Decimal("1.5"), Decimal("4.5")]
+    assert replace(site, price=None).bill(3) is None

@@ -16,7 +16,7 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.decide import LoopResult, decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind, diagnose
 from plimsoll.rebalance.diagnosis.judging import Judged, judged
-from plimsoll.rebalance.diagnosis.replicas import Alike, alike_of, cleared_nodes, is_certain, with_suspects
+from plimsoll.rebalance.diagnosis.replicas import Alike, alike_of, cleared_nodes, favoured_of, is_certain, with_suspects
 from plimsoll.rebalance.law.capacity import seconds_while_generating
 from plimsoll.rebalance.signals.metrics import GpuActivity
 from plimsoll.rebalance.signals.traffic import Rate, Sum
@@ -502,3 +502,28 @@ def test_if_every_replica_generates_nothing_they_all_show_what_one_does() -> Non
     for stalled, pods in (((), 2), ((first.pod,), 1), ((first.pod, second.pod), 2)):
         loads = tuple(replace(each, is_stalled=each.pod in stalled) for each in traffic.loads)
         assert Alike(replace(traffic, loads=loads)).teaching.pods == pods
+
+
+@pytest.mark.parametrize(
+    ("others", "is_favoured"),
+    [
+        ((0.0, 0.0), True),
+        ((0.0, 1.0), True),
+        ((1.0, 1.0), False),
+        ((0.0, 2.0), False),
+        ((2.0, 1.0), False),
+        ((), False),
+    ],
+)
+def test_a_replica_is_favoured_while_fewer_than_one_request_waits_at_the_others(
+    others: tuple[float, ...], *, is_favoured: bool
+) -> None:
+    """It gets more than its share of the requests, and has a long queue."""
+    seen = summary(pod("a", Serves(rate=1.0))).traffic
+    assert seen is not None
+    [one] = seen.loads
+    crowded = replace(one, pod="crowded", waiting=40.0, arrivals=Rate(10.0, 600.0))
+    rest = [
+        replace(one, pod=f"b{number}", waiting=each, arrivals=Rate(1.0, 600.0)) for number, each in enumerate(others)
+    ]
+    assert [each.pod for each in favoured_of([crowded, *rest])] == (["crowded"] if is_favoured else [])

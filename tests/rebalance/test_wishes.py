@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
-from plimsoll.rebalance.law.wishes import DeploymentLoad, Need, Wish, wish_for_queue, wish_of, with_forecast
+from plimsoll.rebalance.law.wishes import (
+    DeploymentLoad,
+    Need,
+    Wish,
+    is_saturated,
+    wish_for_queue,
+    wish_of,
+    with_forecast,
+)
 from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.traffic import Traffic
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
@@ -302,3 +310,13 @@ def test_a_backlog_that_is_served_in_time_needs_no_cache(gain: float, need: Need
     seen = load(one, one, one)
     wish = wish_of(replace(seen, served=seen.traffic.arrivals.per_second + gain), MODEL)
     assert (wish.need, wish.replicas) == (need, 1)
+
+
+@pytest.mark.parametrize(("replicas", "held", "is_long"), [(4, 4, True), (4, 3, False), (1, 1, True)])
+def test_a_queue_at_the_gateway_is_shared_by_all_replicas(replicas: int, held: int, *, is_long: bool) -> None:
+    """Each of them has as many as make a long queue, or fewer."""
+    seen = load(*[replace(USUAL, waiting=0.0)] * replicas, is_settled=True)
+    waiting = LONG_QUEUE * held
+    assert is_saturated(replace(seen, traffic=replace(seen.traffic, waiting=waiting, at_gateway=waiting))) is is_long
+    at_one = replace(seen, traffic=replace(seen.traffic, waiting=LONG_QUEUE * replicas, at_gateway=LONG_QUEUE))
+    assert not is_saturated(at_one) or replicas == 1

@@ -313,11 +313,11 @@ def _means(track: Track, read: Callable[[EngineSample], tuple[float, ...]], seco
 
 def _is_stalled(track: Track, seconds: float) -> bool:
     """Whether requests waited at every scrape of that time, which the samples cover, and no token was generated."""
-    end = track.newest.at
-    if not _waits(track.newest) or track.samples[0].at > end - seconds:
+    if not _waits(track.newest):
         return False
-    lately = (sample for sample in track.samples if sample.at >= end - seconds)
-    return track.grown(tracks.OUTPUTS, end - seconds, end) == 0 and all(map(_waits, lately))
+    begin, end = track.newest.at - seconds, track.newest.at
+    lately = (sample for sample in track.samples if sample.at >= begin)
+    return track.grown(tracks.OUTPUTS, begin, end) == 0 and all(map(_waits, lately))
 
 
 def _waits(sample: EngineSample) -> bool:
