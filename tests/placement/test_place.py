@@ -18,8 +18,9 @@ from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.candidates import Candidate, candidate_on
 from plimsoll.placement.options.feasibility import judge
+from plimsoll.placement.options.nodes import unhealthy_here
 from plimsoll.placement.options.sizing import size_on
-from plimsoll.placement.options.verdicts import options
+from plimsoll.placement.options.verdicts import options, price_of
 from plimsoll.placement.places import place as place_module
 from plimsoll.placement.places.place import alternatives_to, first_that_fits, fits_for_sure, less_preferred, pick
 from tests.support.planning import (
@@ -340,3 +341,21 @@ def test_a_speed_that_alone_is_measured_is_said(measured: tuple[bool, bool], num
     assert {name: said[name] for name in said if name == "measured"} == numbers
     for unknown in (replace(best, performance=None), best), (best, replace(best, performance=None)):
         assert not {"tpot", "best_tpot", "measured"} & {name for name, _ in less_preferred(*unknown).numbers}
+
+
+@pytest.mark.parametrize(("gpus", "named"), [(1, {"unhealthy": 1, "node": "h"}), (2, {})])
+def test_a_pod_takes_one_slice_of_a_card_so_more_that_work_would_not_help(gpus: int, named: dict[str, object]) -> None:
+    half = "h100-sxm-80gb-mig-3g.40gb"
+    where = fleet(replace(node("h", half, 2, held=2), unhealthy=1), node("n", H100, 8))
+    assert dict(unhealthy_here(request(), where, half, gpus, lambda _: gpus - 1)) == named
+
+
+def test_of_options_without_a_price_the_one_that_lets_users_wait_longer_costs_more() -> None:
+    """Options with a price are compared by what they cost, and all of them come before."""
+    options_of = options(request(), fleet(node("h", H100, 8))).verdicts
+    option = next(each for each in options_of if isinstance(each, Option))
+    quick, slow = (replace(option, hourly_price=None, delay_cost=Decimal(cost)) for cost in ("0.5", "2"))
+    assert (quick.cost, slow.cost) == (None, None)
+    assert price_of(slow) - price_of(quick) == pytest.approx(1.5)
+    assert price_of(option) == pytest.approx(float(option.cost or 0))
+    assert price_of(quick) > 100 * price_of(option)

@@ -6,6 +6,7 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints
 from plimsoll.placement.demands.pools import Decision, PoolState
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.plan import plan
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 
@@ -89,3 +90,15 @@ def test_a_change_that_needs_no_new_replica_takes_no_gpu_from_others() -> None:
     changed, other = plan([who, tenant(request(name="b", created="2"))], fleet(*nodes))
     assert (active(changed), changed.missing, changed.change_blocked) == ({H100: 1}, 0, False)
     assert (active(other), other.missing) == ({H100: 1}, 0)
+
+
+def test_a_pool_that_may_not_leave_its_place_any_more_holds_no_other_back() -> None:
+    """The deployment has left four places, which is as many as it may. One pool waits at the fourth of them."""
+    gone = [Rehoming(kind, Split(1), "InsufficientGpus", at=1.0) for kind in (H100, A100, L40, L4)]
+    fifth, fourth = (
+        pool(kind, replicas=2, bound=0, ready=0, stranded=2, obstacle="InsufficientGpus") for kind in (A40, L4)
+    )
+    who = tenant(request(replicas=4), fifth, fourth, left=tuple(gone))
+    (decision,) = plan([who], fleet(node("a", A40, 2), node("4", L4, 2), node("l", L40S, 8)))
+    assert active(decision) == {A40: 4}, "the replicas at the fourth place go to GPUs that are free"
+    assert [each.place for each in decision.departures] == [(L4, Split(1))]
