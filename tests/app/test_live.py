@@ -532,6 +532,19 @@ async def test_how_late_the_load_is_read_is_known_and_nothing_that_fails_alone_c
     assert await read(clock - 90, is_apart=True) == 0.0
 
 
+@pytest.mark.parametrize("is_apart", [True, False])
+async def test_a_new_pod_is_read_at_once_and_that_of_an_object_which_failed_alone_after_its_rest(
+    is_apart: bool,  # noqa: FBT001 - a column
+) -> None:
+    signals = LiveSignals(FakeReader(), lambda: None, {A: WantedSamples(("p",))})
+    await rounds(signals, lambda: A in signals.readings)
+    [pace] = signals._paces.values()  # noqa: SLF001 - when it is due, without waiting for it
+    clock, more = time.monotonic(), WantedSamples(("p", "new"))
+    pace.due, pace.is_apart = clock + 600, is_apart
+    assert signals._is_due(A, more, clock) is not is_apart  # noqa: SLF001
+    assert signals._is_due(A, more, clock + 600)  # noqa: SLF001
+
+
 async def test_samples_are_looked_for_several_times_in_a_pause_and_a_pass_is_asked_for_once() -> None:
     reader, read_at_changes = FakeReader(), list[int]()
     signals = LiveSignals(reader, lambda: read_at_changes.append(len(reader.groups)), {A: WantedSamples(("p",))})
