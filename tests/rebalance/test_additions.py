@@ -590,8 +590,8 @@ def test_after_an_addition_of_which_nothing_is_known_none_follows_for_an_hour_or
     assert (held is None) is passes
     if held is not None:
         assert sentence(held).endswith(
-            "with 1 addition the used percent of the KV cache went from 97 to 97, and no more requests come. It is not "
-            f"known yet whether that helps, so it stays; the next try comes at {to_rfc3339(NOW + 1)}."
+            "with 1 addition the used percent of the KV cache went from 97 to 97, and it is not known yet whether that "
+            f"helps. It stays; the next try comes at {to_rfc3339(NOW + 1)}."
         )
     assert restarted(facts.history) == facts.history
 

@@ -151,7 +151,11 @@ _SENTENCES = {
     ),
     DecisionReason.ADDITIONS_DO_NOT_HELP: (
         "Nothing is added{wanted}: with {last_additions} {called} went from {before} to {after}, and no more requests "
-        "come. {vain}{tried}."
+        "come. What changed nothing is taken back{tried}."
+    ),
+    DecisionReason.ADDITION_NOT_PROVEN: (
+        "Waiting{wanted}: with {last_additions} {called} went from {before} to {after}, and it is not known yet whether "
+        "that helps. It stays{tried}."
     ),
     DecisionReason.ADDITIONS_PER_HOUR_SPENT: (
         "Waiting{wanted}: {added_replicas} were added in the last hour, and spec.rebalancing.limits.additionsPerHour "
@@ -260,7 +264,6 @@ _IF_KNOWN = (
 
 _NOTHING_SAID = " (nothing says why: look at the events and the log of a pod that is not ready)"
 _NOT_SERVING = "What does not serve is"
-_VAIN, _UNSURE = "What changed nothing is taken back", "It is not known yet whether that helps, so it stays"
 
 _OF_FLAGS = frozenset(("step", "to_step", "sequences", "to_sequences"))
 """Numbers that stand next to a flag, and are written as it takes them."""
@@ -282,7 +285,6 @@ def sentence(decision: LoopDecision) -> str:
     parts |= {part: words.format_map(known) for part, name, words in _IF_KNOWN if name in numbers}
     said = {"said": " ({words})" if numbers.get("words") else _NOTHING_SAID}
     said |= {"kept": "One goes on trying until {until}, and others are" if "until" in numbers else _NOT_SERVING}
-    said |= {"vain": _UNSURE if "unsure" in numbers else _VAIN}
     said |= {"tried": "; the next try comes at {next_try}" if numbers.get("next_try") else ""}
     parts |= {part: words.format_map(known) for part, words in said.items()}
     parts |= {"cost": _cost(numbers), "traffic": _traffic(numbers), "gpus": _gpus(numbers), "others": _others(numbers)}

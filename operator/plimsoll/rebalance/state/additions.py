@@ -549,8 +549,8 @@ def _being_judged(called: Called | None, situation: Situation, wanted: Numbers) 
         return None
     figures: Numbers = (("called", called.figure), ("before", last.called.value), ("after", called.value))
     tried = "" if math.isinf(until) else to_rfc3339(math.ceil(until))
-    numbers: Numbers = (("additions", 1), *figures, ("unsure", 1), ("next_try", tried))
-    return Wait(DecisionReason.ADDITIONS_DO_NOT_HELP, (*wanted, *numbers))
+    numbers: Numbers = (("additions", 1), *figures, ("next_try", tried))
+    return Wait(DecisionReason.ADDITION_NOT_PROVEN, (*wanted, *numbers))
 
 
 def _unsure_until(last: ChangeRecord, before: Called, situation: Situation) -> float | None:

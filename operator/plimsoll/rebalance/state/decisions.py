@@ -58,6 +58,7 @@ class DecisionReason(StrEnum):
     REVERSALS_SPENT = "ReversalsSpent"
     ADDITIONS_DO_NOT_SERVE = "AdditionsDoNotServe"
     ADDITIONS_DO_NOT_HELP = "AdditionsDoNotHelp"
+    ADDITION_NOT_PROVEN = "AdditionNotProven"
     ADDITIONS_PER_HOUR_SPENT = "AdditionsPerHourSpent"
     DOLLARS_PER_HOUR_SPENT = "DollarsPerHourSpent"
     AT_MAX_REPLICAS = "AtMaxReplicas"
