@@ -13,6 +13,7 @@ from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.demands.failed_moves import Delay, FailedMove
 from plimsoll.placement.demands.pools import Place, Tenant
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import Market, WhatIf
@@ -153,3 +154,15 @@ def test_an_outgrown_place_is_left_for_another_engine_if_the_one_that_runs_has_n
     decided = decide(outgrown(CALM), replace(lacking(usual), ask=ask)).decision
     assert isinstance(decided, Move)
     assert decided.engine == ("" if has_place else "sglang")
+
+
+@pytest.mark.parametrize(("engine", "is_closed"), [("sglang", True), ("vllm", False)])
+def test_a_place_where_that_engine_did_not_come_up_is_closed_and_one_where_another_did_not_is_open(
+    engine: str, *, is_closed: bool
+) -> None:
+    delay = Delay("EngineCrashed")
+    failed = FailedMove(H100, Split(1), delay, engine=engine, at=0.0, until=9e9, times=1, spec="s")
+    offers = Offers(offer(H100))
+    found = on_other_engine(replace(runs(), failed=(failed,)), offers.market)
+    assert ((H100, Split(1)) in offers.closed) is is_closed
+    assert (found is None) is is_closed

@@ -93,3 +93,14 @@ def test_more_that_is_found_never_needs_more_replicas(
     assert all(fewer <= more for more, fewer in pairwise(needed))
     assert abs(found.replicas_at(found.found) - found.wish.replicas) <= 1
     assert found.replicas_at(-1e-17) == found.replicas_at(0.0)
+
+
+def test_fewer_replicas_do_where_more_of_the_prompts_is_found_and_the_wish_stands_where_nothing_is_known() -> None:
+    known, found = seen(6, Serves(rate=12.0, prompt=3000.0, output=10.0, cached=0.0))
+    assert found is not None
+    none, half, all_of_it = (found.replicas_at(share) for share in (0.0, 0.5, 0.99))
+    assert none > half > all_of_it >= 1
+    assert (none, half) == (found.wish.replicas, 4)
+    blind = replace(found, wish=replace(found.wish, capacity=None, replicas=5))
+    assert blind.replicas_at(0.5) == 5
+    assert known.traffic is not None

@@ -154,8 +154,8 @@ _SENTENCES = {
         "come. What changed nothing is taken back{tried}."
     ),
     DecisionReason.ADDITION_NOT_PROVEN: (
-        "Waiting{wanted}: with {last_additions} {called} went from {before} to {after}, and it is not known yet whether "
-        "that helps. It stays{tried}."
+        "Waiting{wanted}: with {last_additions} {called} went from {before} to {after}, and it is not known yet "
+        "whether that helps. It stays{tried}."
     ),
     DecisionReason.ADDITIONS_PER_HOUR_SPENT: (
         "Waiting{wanted}: {added_replicas} were added in the last hour, and spec.rebalancing.limits.additionsPerHour "
