@@ -665,7 +665,7 @@ def test_a_server_whose_clock_is_wrong_is_asked_and_understood_in_its_own_time(s
 
 
 def test_replies_are_asked_for_as_they_are_and_not_packed() -> None:
-    """To unpack them took a tenth of the operator's processor time, and more of the server's to pack them."""
+    """To unpack them took a tenth of the operator's processor time."""
     with serving(NOW, replying(*pod_series({-5: "0.5"}))) as fake:
         PrometheusSignals(fake.url).read("chat", ["llama-0"], window_seconds=300, now=NOW)
     assert {each["Accept-Encoding"] for each in fake.headers} == {"identity"}

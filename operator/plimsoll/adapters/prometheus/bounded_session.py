@@ -175,7 +175,7 @@ def session_with(adapter: LimitedAdapter, *, proxies: bool = True) -> requests.S
     """
     session = requests.Session()
     session.trust_env = proxies
-    session.headers["Accept-Encoding"] = "identity"  # to unpack costs a tenth of all processor time, to pack costs more
+    session.headers["Accept-Encoding"] = "identity"  # unpacking took a tenth of the processor time
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     return session
