@@ -8,12 +8,15 @@ from scripts.dashboard.queries import OBJECT, OBJECTS, by_deployment, largest, o
 NEEDS = "Recorded by the chart's rules (metrics.prometheusRule)."
 """The note of a panel whose series come from the recording rules."""
 
+KEPT = "Prefixes that are kept and that no request uses are not in it."
+"""The note of a panel with the KV cache in use."""
+
 LIVE = Row(
     "Live: KV cache in use and sequence slots (batch)",
     (
         Panel(
-            "Hold: KV tokens in use and in the cache",
-            "All chosen deployments together, of the pods that report.",
+            "KV cache: tokens in use and in the caches",
+            f"All chosen deployments together, of the pods that report. {KEPT}",
             TOKENS,
             (
                 Query(summed("plimsoll_live_kv_cache_used_tokens"), "in use"),
@@ -22,7 +25,7 @@ LIVE = Row(
         ),
         Panel(
             "Sequence slots: running and waiting requests, and the most that may run",
-            "If requests wait while the hold has room, the engines' limit is reached (--max-num-seqs, with SGLang "
+            "If requests wait while the KV cache has room, the engines' limit is reached (--max-num-seqs, with SGLang "
             "--max-running-requests).",
             COUNT,
             (
@@ -32,9 +35,8 @@ LIVE = Row(
             ),
         ),
         Panel(
-            "Hold of each deployment",
-            "The share of its KV cache in use: its tokens in use over its tokens. Prefixes that are kept and that no "
-            "request uses are not in it.",
+            "KV cache in use of each deployment",
+            f"Its tokens in use over its tokens. {KEPT}",
             SHARE,
             (
                 Query(
@@ -60,8 +62,9 @@ LIVE = Row(
             ),
         ),
         Panel(
-            "Hold of each pod, by its engine",
-            f"The fullest pods. Data-parallel ranks are not added up: the fullest rank of a pod is shown. {NEEDS}",
+            "KV cache in use of each pod, by its engine",
+            f"The fullest pods. Data-parallel ranks are not added up: the fullest rank of a pod is shown. {KEPT} "
+            f"{NEEDS}",
             SHARE,
             (Query(largest(of_objects("plimsoll:engine_kv_cache_usage_ratio:max", "pod")), "{{namespace}}/{{pod}}"),),
         ),

@@ -124,7 +124,10 @@ HONEST = {
         "a queue below the maximum": Story(Scene(reason="ReplicasStarting", waiting=4, usage=0.6)),
     },
     "PlimsollNoPlaceForMore": {"for a short time": Story(Scene(reason="NoPlaceFound"), 10)},
-    "PlimsollAdditionsInVain": {"at the maximum": Story(Scene(reason="AtMaxReplicas"))},
+    "PlimsollAdditionsInVain": {
+        "at the maximum": Story(Scene(reason="AtMaxReplicas")),
+        "not known yet": Story(Scene(reason="AdditionNotProven")),
+    },
     "PlimsollReversalsSpent": {"a usual pause": Story(Scene(reason="CoolingDown"))},
     "PlimsollSignalsLate": {"half a minute": Story(Scene(late=30))},
     "PlimsollEngineMetricsUnusable": {"another reason": Story(Scene(reason="CoolingDown"))},
@@ -309,7 +312,9 @@ def test_no_recorded_name_is_empty_for_any_engine(past: Past, story: str, record
 
 
 def test_the_chosen_deployment_is_the_only_one_shown(past: Past) -> None:
-    own, other = (asked(queries()["Hold of each deployment A"], CHAT.namespace, name) for name in (CHAT.name, "mail"))
+    own, other = (
+        asked(queries()["KV cache in use of each deployment A"], CHAT.namespace, name) for name in (CHAT.name, "mail")
+    )
     assert [each.value for each in past.prometheus.query(own, at=past.now)] == [1.0]
     assert past.prometheus.query(other, at=past.now) == []
 

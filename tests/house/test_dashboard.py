@@ -229,3 +229,11 @@ def test_both_are_off_unless_somebody_wants_them() -> None:
         "annotations": {},
     }
     assert values["prometheusRule"] == {"enabled": False, "additionalLabels": {}, "runbookUrl": "docs/runbooks.md"}
+
+
+def test_each_panel_with_the_kv_cache_in_use_says_that_kept_prefixes_are_not_in_it() -> None:
+    shown = ("plimsoll_live_kv_cache_used_tokens", "plimsoll:engine_kv_cache_usage_ratio:max")
+    about = [each for each in panels() if any(name in target["expr"] for name in shown for target in each["targets"])]
+    assert len(about) == 3
+    for each in about:
+        assert "Prefixes that are kept and that no request uses are not in it." in each["description"], each["title"]

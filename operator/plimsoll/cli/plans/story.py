@@ -141,11 +141,10 @@ def _engines(count: int | None) -> str:
 
 
 def _learned(pool: PoolStatus) -> str:
-    reported, predicted = pool.kv_tokens_reported, pool.kv_tokens_predicted
+    reported, predicted, in_host = pool.kv_tokens_reported, pool.kv_tokens_predicted, pool.host_tokens_reported
+    there = "" if in_host is None else f", and {in_host} in host memory"
     if reported is None:
-        return "" if pool.kv_tokens_note is None else ", engine reports no size of its KV cache"
+        return f"{'' if pool.kv_tokens_note is None else ', engine reports no size of its KV cache'}{there}"
     error = None if predicted is None else CapacityReading(predicted, reported).error_permille
     difference = "" if error is None else f" (estimate {error_percent_text(error)})"
-    in_host = pool.host_tokens_reported
-    there = "" if in_host is None else f", and {in_host} in host memory"
     return f", engine reports {reported} KV tokens{difference}{there}"

@@ -19,8 +19,9 @@ from plimsoll.memory.load import engine_shape, needed_tokens
 
 _STEPS = ((35, 2048), (60, 4096))
 _LARGE_STEP, _SMALL_STEP = 8192, 2048
-"""Tokens of a step by GiB of the card, as the engine chooses them (``--chunked-prefill-size``), but for 4,096 from 20
-GiB on since 0.5.11 and 16,384 from 160 GiB on. What is kept free for steps grows with them, so smaller ones stay."""
+"""Tokens of a step by GiB of the card, as the engine chooses them (``--chunked-prefill-size``), but for 16,384 from
+160 GiB on, and 4,096 from 20 GiB on in 0.5.23 (2,048 in 0.5.14 and 0.5.19). What is kept free for steps grows with
+them, so smaller ones stay."""
 
 DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
 KV_DTYPES = {
