@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.rebalance.asked import Asked, asked
-from benchmarks.rebalance.bounds import Run
+from benchmarks.rebalance.hindsight import HINDSIGHTS, Run
 from benchmarks.rebalance.means import means
 from benchmarks.rebalance.runs import Scored, registered, scored_with, scores, simulated, tasks
 from benchmarks.rebalance.scenarios.known import situations
@@ -26,7 +26,7 @@ def main(
 ) -> int:
     """Run the command. A test may bring a simulator and policies of its own."""
     makers = registered() if policies is None else policies
-    wanted = asked(arguments, makers, situations())
+    wanted = asked(arguments, makers, situations(), HINDSIGHTS)
     console = Console(width=wanted.width)
     if wanted.only_list:
         console.print(situations_table(wanted.situations))
@@ -44,7 +44,7 @@ def main(
 
 def _scores(wanted: Asked, scored: Scored) -> list[Score]:
     found: list[Score] = []
-    runs = tasks(wanted.policies, wanted.situations, wanted.seeds, bounds=wanted.bounds)
+    runs = tasks(wanted.policies, wanted.situations, wanted.seeds)
     for each in scores(runs, scored, wanted.jobs):
         found.append(each)
         sys.stderr.write(f"{len(found)} of {len(runs)}: {each.scenario}, {each.policy}, seed {each.seed}\n")

@@ -27,31 +27,40 @@ class Asked:
     only_list: bool
     json: Path | None
     width: int
-    bounds: bool = False
 
 
-def asked(arguments: Sequence[str] | None, policies: Collection[str], situations: Mapping[str, Situation]) -> Asked:
-    """Read the arguments. Wrong ones end the command with a message."""
-    parser = _parser(policies, situations)
+def asked(
+    arguments: Sequence[str] | None,
+    policies: Collection[str],
+    situations: Mapping[str, Situation],
+    hindsights: Collection[str] = (),
+) -> Asked:
+    """Read the arguments. Wrong ones end the command with a message. ``hindsights`` only run if they are named."""
+    parser = _parser(policies, situations, hindsights)
     found = parser.parse_args(arguments)
     try:
         return Asked(
-            policies=_known(found.policies, list(policies), "--policies"),
+            policies=list(policies)
+            if found.policies is None
+            else _known(found.policies, [*policies, *hindsights], "--policies"),
             situations=_own_or_chosen(found, situations),
             seeds=1 if found.quick and found.seeds is None else found.seeds or 2,
             jobs=found.jobs,
             only_list=found.list,
             json=found.json,
             width=found.width,
-            bounds=found.bounds,
         )
     except ValueError as error:
         parser.error(str(error))
 
 
-def _parser(policies: Collection[str], situations: Collection[str]) -> argparse.ArgumentParser:
+def _parser(
+    policies: Collection[str], situations: Collection[str], hindsights: Collection[str]
+) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rebalance", description=__doc__)
-    parser.add_argument("--policies", metavar="NAMES", help=f"of {', '.join(policies)}; usually all")
+    known = ", ".join(policies)
+    named = f"of {known}; usually all of them; and {' and '.join(hindsights)}, which take several runs of each scenario"
+    parser.add_argument("--policies", metavar="NAMES", help=named)
     parser.add_argument("--scenarios", metavar="NAMES", help=f"of {', '.join(situations)}; usually all of the set")
     parser.add_argument("--set", metavar="SET", default=ALL, help=f"of {', '.join(SETS)}, {ALL}; usually {ALL}")
     parser.add_argument("--seeds", type=_seeds, metavar="N", help="runs of each scenario, usually 2")
@@ -60,7 +69,6 @@ def _parser(policies: Collection[str], situations: Collection[str]) -> argparse.
         "--quick", action="store_true", help=f"one seed of the beginnings of {', '.join(QUICK)}: some minutes"
     )
     parser.add_argument("--list", action="store_true", help="say what each scenario tests, and run nothing")
-    parser.add_argument("--bounds", action="store_true", help="what a law misses of missed goals that knows the demand")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every figure")
     parser.add_argument("--width", type=_positive, default=160, metavar="N", help="columns of the terminal")
     add_trace_options(parser)

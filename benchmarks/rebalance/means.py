@@ -15,8 +15,7 @@ class Mean:
 
     ``recovery_seconds`` is the mean of the rises that were recovered from, None where there are none. ``never`` counts
     the others, of all seeds. ``met`` is in how many seeds the situation's goal was met, None where it has none, and
-    ``misses`` is what was missed in the others. ``bound`` is what a law misses there that knows the demand; None: that
-    was not asked for.
+    ``misses`` is what was missed in the others.
     """
 
     policy: str
@@ -36,7 +35,6 @@ class Mean:
     most_replicas: float = 0.0
     met: int | None = None
     misses: tuple[str, ...] = ()
-    bound: tuple[str, ...] | None = None
 
     def figures(self) -> dict[str, object]:
         """Return the figures for JSON."""
@@ -74,7 +72,6 @@ def means(scores: Iterable[Score]) -> list[Mean]:
 def _mean(runs: Sequence[Score]) -> Mean:
     rises = [rise.seconds for run in runs for rise in run.recoveries]
     judged = [run.misses for run in runs if run.misses is not None]
-    bounds = [run.bound for run in runs if run.bound is not None]
     return Mean(
         policy=runs[0].policy,
         scenario=runs[0].scenario,
@@ -93,7 +90,6 @@ def _mean(runs: Sequence[Score]) -> Mean:
         most_replicas=mean(run.most_replicas for run in runs),
         met=judged.count(()) if judged else None,
         misses=tuple(miss for misses in judged for miss in misses),
-        bound=tuple(miss for misses in bounds for miss in misses) if bounds else None,
     )
 
 

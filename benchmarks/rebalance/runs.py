@@ -5,35 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from itertools import product
 from typing import cast
 
-from benchmarks.rebalance.bounds import Run, bound_of
+from benchmarks.rebalance.hindsight import HINDSIGHTS, Run
 from benchmarks.rebalance.scenarios.situation import Situation
 from benchmarks.rebalance.scoring import Score, missed, score
-from benchmarks.rebalance.values import Maker
+from benchmarks.rebalance.values import Maker, Outcome, Scenario
 from plimsoll.simulation.peers.static import static_start
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run. The policy is named, so that another process can find it. ``bounds`` asks for that of a missed goal."""
+    """One run. The policy is named, so that another process can find it; so is what is chosen in hindsight."""
 
     situation: Situation
     policy: str
     seed: int
-    bounds: bool = False
 
 
 Scored = Callable[[Task], Score]
 
 
-def tasks(policies: Sequence[str], wanted: Sequence[Situation], seeds: int, *, bounds: bool = False) -> list[Task]:
+def tasks(policies: Sequence[str], wanted: Sequence[Situation], seeds: int) -> list[Task]:
     """Return all runs, situation by situation."""
-    return [
-        Task(each, policy, seed, bounds) for each, policy in product(wanted, policies) for seed in each.seeds(seeds)
-    ]
+    return [Task(each, policy, seed) for each, policy in product(wanted, policies) for seed in each.seeds(seeds)]
 
 
 def scores(wanted: Sequence[Task], scored: Scored, jobs: int) -> Iterator[Score]:
@@ -56,14 +54,22 @@ def scored_with(run: Run, makers: Mapping[str, Maker], task: Task) -> Score:
 
     Where the situation has a goal, the run that it compares with is made too.
     """
-    situation, maker = task.situation, makers[task.policy]
-    found = score(run(situation.scenario, maker, task.policy, task.seed), situation)
+    situation = task.situation
+    made = _run_of(run, makers, task.policy)
+    found = score(made(situation.scenario, task.policy, task.seed), situation)
     goal = situation.goal
     if goal is None:
         return found
-    other = run(goal.than, static_start if goal.by_fleet else maker, task.policy, task.seed)
-    misses = missed(goal, found, score(other, situation))
-    return replace(found, misses=misses, bound=bound_of(run, situation, task.seed) if misses and task.bounds else None)
+    compared = partial(_with, run, static_start) if goal.by_fleet else made
+    return replace(found, misses=missed(goal, found, score(compared(goal.than, task.policy, task.seed), situation)))
+
+
+def _run_of(run: Run, makers: Mapping[str, Maker], policy: str) -> Callable[[Scenario, str, int], Outcome]:
+    return partial(HINDSIGHTS[policy], run) if policy in HINDSIGHTS else partial(_with, run, makers[policy])
+
+
+def _with(run: Run, maker: Maker, scenario: Scenario, policy: str, seed: int) -> Outcome:
+    return run(scenario, maker, policy, seed)
 
 
 def registered() -> Mapping[str, Maker]:

@@ -39,8 +39,7 @@ class Score:
     ``goodput``, ``errors``, ``gave_up`` and ``lost`` are per cent of all requests, None where there was none. Errors
     are those whose client gave up, and those that were lost because their replica ended. ``usd`` is at the catalogue's
     price. ``flips`` are explained at :func:`flips`. ``most_replicas`` are the most that were wanted at a time.
-    ``misses`` is what of the situation's goal was missed, in words; None: there is no goal. ``bound`` is what a law
-    misses that knows the demand; None: nothing was missed, or it was not asked for.
+    ``misses`` is what of the situation's goal was missed, in words; None: there is no goal.
     """
 
     scenario: str
@@ -59,7 +58,6 @@ class Score:
     recoveries: tuple[Recovery, ...]
     most_replicas: int = 0
     misses: tuple[str, ...] | None = None
-    bound: tuple[str, ...] | None = None
 
     def figures(self) -> dict[str, object]:
         """Return the figures for JSON."""

@@ -88,21 +88,15 @@ def _details(group: str, own: Sequence[Mean]) -> Table:
 def _goals(group: str, own: Sequence[Mean]) -> Table:
     table = _table(
         f"The {group} set: goals",
-        "met: in how many seeds; `--list` says what each goal is and what it is compared with. By one that knows: what "
-        "a law misses as well that knows the demand of each moment (`--bounds`)",
+        "met: in how many seeds; `--list` says what each goal is and what it is compared with",
     )
-    for label in ("scenario", "policy", "replicas", "met", "missed", "by one that knows"):
+    for label in ("scenario", "policy", "replicas", "met", "missed"):
         table.add_column(label, justify="right" if label in ("replicas", "met") else "left")
     for each in own:
         if each.met is not None:
             met = f"{each.met} of {each.seeds}"
-            figures = _number(each.most_replicas), met, "; ".join(each.misses)
-            table.add_row(each.scenario, each.policy, *figures, _bound(each.bound))
+            table.add_row(each.scenario, each.policy, _number(each.most_replicas), met, "; ".join(each.misses))
     return table
-
-
-def _bound(bound: tuple[str, ...] | None) -> str:
-    return "" if bound is None else "; ".join(bound) or "nothing"
 
 
 def _figures(each: Mean | Total) -> tuple[str, ...]:
