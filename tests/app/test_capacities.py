@@ -7,15 +7,24 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.v1alpha1.status import PoolStatus
+from plimsoll.api.v1alpha1.status import (
+    HostCacheStatus,
+    HostStatus,
+    InferenceDeploymentStatus,
+    PlacementStatus,
+    PoolStatus,
+)
 from plimsoll.cli.plans import story
+from plimsoll.console.views.deployment import page
 from plimsoll.decision.observing import HOST_CACHE, about_cache, reported_now, reported_tokens, silent_pools
 from plimsoll.decision.surroundings import Surroundings, pool_views
+from plimsoll.domain.units import GIB
 from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.status.record.reading import Record, read
 from plimsoll.status.record.report import Report
+from plimsoll.status.words.placed import host_error_words
 from plimsoll.status.writing import HIDDEN_CACHE, document_of, new_status
 from tests.app.test_rebalancing import NOW, pods_of
 from tests.render.workloads import decision
@@ -99,7 +108,7 @@ def test_the_pool_says_so_in_the_status_and_explain_repeats_it(is_silent: bool) 
         "pools"
     ]
     assert pool.get("kvTokensNote") == (HIDDEN_CACHE if is_silent else None)
-    words = story._learned(PoolStatus.model_validate(pool))  # noqa: SLF001 - one line of a long text
+    words = story._learned(PoolStatus.model_validate(pool), None)  # noqa: SLF001 - one line of a long text
     assert words == (", engine reports no size of its KV cache" if is_silent else "")
 
 
@@ -122,9 +131,44 @@ def test_the_size_of_a_cache_in_host_memory_that_engines_report_is_shown_and_kep
     first = status(Record(), now)
     [shown] = first["pools"]
     assert shown["hostTokensReported"] == 1_048_000
-    words = story._learned(PoolStatus.model_validate(shown))  # noqa: SLF001 - one line of a long text
+    words = story._learned(PoolStatus.model_validate(shown), None)  # noqa: SLF001 - one line of a long text
     assert words.endswith(", and 1048000 in host memory")
     [kept] = status(read(first), {})["pools"]
     assert kept["hostTokensReported"] == 1_048_000
     [neighbour] = status(Record(), {})["pools"]
     assert "hostTokensReported" not in neighbour
+
+
+@pytest.mark.parametrize(
+    ("estimated", "is_least", "reported", "difference"),
+    [
+        (1_048_000, False, 1_048_000, " (estimate 0.0 %)"),
+        (1_048_000, False, 524_000, " (estimate +100.0 %)"),
+        (524_000, False, 1_048_000, " (estimate -50.0 %)"),
+        (524_000, True, 1_048_000, ""),  # it was the least that is kept
+        (1_048_000, True, 524_000, " (estimate +100.0 %)"),
+        (1_048_000, False, 0, ""),
+    ],
+)
+def test_the_estimate_of_a_cache_in_host_memory_is_compared_with_the_engines_report(
+    estimated: int,
+    is_least: bool,  # noqa: FBT001 - a column
+    reported: int,
+    difference: str,
+) -> None:
+    """Of a pool that goes nothing is compared: the estimate is that of the placement."""
+    found = HostCacheStatus(size_bytes=GIB, tokens=estimated, is_least=is_least or None)
+    assert host_error_words(found, reported) == difference
+    pools = [
+        PoolStatus.model_validate({**ENTRY, "name": state, "state": state, "hostTokensReported": reported})
+        for state in ("Active", "Retiring")
+    ]
+    host = HostStatus.model_construct(cache=found, layers=None)
+    status = InferenceDeploymentStatus.model_construct(
+        placement=PlacementStatus.model_construct(host=host), pools=pools
+    )
+    [shown] = page._host_memory(status)  # noqa: SLF001 - one line of a page
+    assert shown.words.endswith(f"An engine reports {reported:,} tokens{difference}.")
+    active, retiring = (story._pool(pool, found) for pool in pools)  # noqa: SLF001 - one line of a long text
+    assert active.endswith(f"Active, and {reported} in host memory{difference}.")
+    assert retiring.endswith(f"Retiring, and {reported} in host memory.")

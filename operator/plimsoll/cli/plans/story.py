@@ -12,6 +12,7 @@ from plimsoll.api.v1alpha1.status import (
     Condition,
     DecisionStatus,
     FailedMoveStatus,
+    HostCacheStatus,
     ObservationStatus,
     RebalancingStatus,
     RejectedProposalStatus,
@@ -29,7 +30,7 @@ from plimsoll.status.record.reading import record_of, whole_status
 from plimsoll.status.severity import state_at
 from plimsoll.status.signs import signs_of
 from plimsoll.status.words.engines import title_of
-from plimsoll.status.words.placed import found_words
+from plimsoll.status.words.placed import found_words, host_error_words
 from plimsoll.status.writing import document_of
 
 
@@ -48,7 +49,9 @@ def print_story(console: Console, body: Mapping[str, Any], now: float) -> None:
     print_lines(console, () if judged.known is None else (f"{judged.known.words()}.",), "bold")
     print_lines(console, _conditions(status.conditions or ()))
     print_details(console, status, in_full=True)
-    print_lines(console, map(_pool, status.pools or ()))
+    host = None if status.placement is None else status.placement.host
+    kept = None if host is None else host.cache
+    print_lines(console, (_pool(each, kept) for each in status.pools or ()))
     print_lines(console, map(_decided, status.decisions or ()))
     print_lines(console, (f"Proposal ({each.reason}): {each.message}" for each in status.proposals or ()))
     print_lines(console, (f"Observed: {_observed(seen)}." for seen in status.observations or ()))
@@ -82,8 +85,10 @@ def _conditions(conditions: Sequence[Condition]) -> Iterator[str]:
     yield from (f"{' '.join(names)} {reason}: {message}" for (reason, message), names in found.items())
 
 
-def _pool(pool: PoolStatus) -> str:
-    return f"Pool {pool.name}: {pool.ready_replicas}/{pool.replicas} replicas, {pool.state}{_learned(pool)}."
+def _pool(pool: PoolStatus, host: HostCacheStatus | None) -> str:
+    """Describe a pool. ``host`` is the estimate of the placement for a cache in host memory; None: there is none."""
+    learned = _learned(pool, host if pool.state == "Active" else None)
+    return f"Pool {pool.name}: {pool.ready_replicas}/{pool.replicas} replicas, {pool.state}{learned}."
 
 
 def _proved_small(small: TooSmallStatus) -> str:
@@ -140,9 +145,9 @@ def _engines(count: int | None) -> str:
     return "" if count is None else f" x {count} engines"
 
 
-def _learned(pool: PoolStatus) -> str:
+def _learned(pool: PoolStatus, host: HostCacheStatus | None) -> str:
     reported, predicted, in_host = pool.kv_tokens_reported, pool.kv_tokens_predicted, pool.host_tokens_reported
-    there = "" if in_host is None else f", and {in_host} in host memory"
+    there = "" if in_host is None else f", and {in_host} in host memory{host_error_words(host, in_host)}"
     if reported is None:
         return f"{'' if pool.kv_tokens_note is None else ', engine reports no size of its KV cache'}{there}"
     error = None if predicted is None else CapacityReading(predicted, reported).error_permille

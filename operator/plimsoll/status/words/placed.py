@@ -7,6 +7,7 @@ from plimsoll.performance.layer_copy import LayerCopy
 from plimsoll.performance.reuse import ReuseTimes
 from plimsoll.placement.options.kept_cache import KeptCache, kept_words
 from plimsoll.placement.options.streamed_layers import HostLayers, layer_words
+from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 
 _NANOSECONDS = 1e9
 
@@ -56,6 +57,17 @@ def host_cache_words(found: HostCacheStatus, gpu_tokens: int) -> str:
     known = loaded is not None and computed is not None
     times = ReuseTimes((loaded or 0) / _NANOSECONDS, (computed or 0) / _NANOSECONDS) if known else None
     return kept_words(KeptCache(found.size_bytes, found.tokens, bool(found.is_least), times), gpu_tokens)
+
+
+def host_error_words(found: HostCacheStatus | None, reported: int) -> str:
+    """Return how far the estimated tokens are off those that an engine reports; empty if nothing can be said.
+
+    Where the estimate is the least that is kept, an engine that reports more does not differ from it.
+    """
+    if found is None or (found.is_least and reported >= found.tokens):
+        return ""
+    permille = CapacityReading(found.tokens, reported).error_permille
+    return "" if permille is None else f" (estimate {error_percent_text(permille)})"
 
 
 def host_layers_words(found: HostLayersStatus) -> str:

@@ -35,7 +35,13 @@ from plimsoll.render.names import DEPLOYMENT_LABEL
 from plimsoll.status.record.places import split_of
 from plimsoll.status.record.reading import read, whole_status
 from plimsoll.status.words.engines import title_of
-from plimsoll.status.words.placed import found_words, host_cache_words, host_layers_words, speed_words
+from plimsoll.status.words.placed import (
+    found_words,
+    host_cache_words,
+    host_error_words,
+    host_layers_words,
+    speed_words,
+)
 from plimsoll.status.words.prices import billing_words
 
 Body = Mapping[str, Any]
@@ -195,7 +201,8 @@ def _host_memory(status: InferenceDeploymentStatus) -> Iterator[Fact]:
     if host is not None and host.cache is not None:
         tokens = 0 if status.estimate is None else status.estimate.kv_capacity_tokens
         reported = [pool.host_tokens_reported for pool in status.pools or () if pool.host_tokens_reported is not None]
-        said = f" An engine reports {count(min(reported))} tokens." if reported else ""
+        least = min(reported, default=0)
+        said = f" An engine reports {count(least)} tokens{host_error_words(host.cache, least)}." if reported else ""
         yield Fact("Host cache", f"{host_cache_words(host.cache, tokens)}{said}")
     if host is not None and host.layers is not None:
         yield Fact("Host weights", host_layers_words(host.layers))
