@@ -230,6 +230,7 @@ async def test_the_picker_remembers_as_much_as_the_gpus_and_the_host_memory_of_a
     world.ask()
     await world.operator.go_on(3)
     on_gpus = world.remembered_blocks()
+    assert on_gpus * 16 == world.status()["estimate"]["kvCapacityTokens"]
     world.ask(kvCache={"hostMemory": "64Gi"})
     await world.operator.go_on(5)
     assert world.remembered_blocks() - on_gpus == pytest.approx(64 * GIB / (128 * KIB) / 16, rel=0.02)

@@ -250,6 +250,25 @@ def test_the_report_quotes_what_the_api_server_refused(passing: bool) -> None:  
     assert report.refusal_passes is passing
 
 
+@pytest.mark.parametrize(
+    ("rebalancing", "replicas", "is_asleep"),
+    [
+        ({"mode": "Auto", "minReplicas": 0, "maxReplicas": 3}, 0, True),
+        ({"mode": "Auto", "minReplicas": 0, "maxReplicas": 3}, 1, False),
+        ({"mode": "Recommend", "minReplicas": 0, "maxReplicas": 3}, 0, False),
+        ({"mode": "Auto", "minReplicas": 1, "maxReplicas": 3}, 0, False),
+        ({"mode": "Auto", "minReplicas": 1, "maxReplicas": 3}, 2, False),
+    ],
+)
+def test_only_the_loop_lets_a_deployment_sleep(rebalancing: dict[str, Any], replicas: int, is_asleep: bool) -> None:  # noqa: FBT001
+    gateway = {"gateway": {"inferencePool": "chat"}} if rebalancing["minReplicas"] == 0 else {}
+    resource = deployment(replicas=replicas, rebalancing=rebalancing | gateway)
+    given = deployment_of(resource=resource)
+    found = report_of(outcome_of(given, request=request(replicas=replicas)), 0.0).asleep
+    assert bool(found) is is_asleep
+    assert ("What starts one: " in found) is is_asleep
+
+
 def test_the_report_says_who_scales_a_deployment_and_what_was_decided_for_it() -> None:
     contests = ((PLACED.pools[0].name, Contest("ns/chat-h100", "hpa", 3, 9, 0.0, 0.0)),)
     given = deployment_of(writes=Writes(contests=contests))

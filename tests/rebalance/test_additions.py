@@ -202,6 +202,36 @@ def test_additions_that_never_serve_stop_after_two_and_all_but_one_are_taken_bac
     assert sentence(course.said[-1].decision).endswith("What does not serve is taken back.")
 
 
+@pytest.mark.parametrize("most", [2, 4])
+@pytest.mark.parametrize("fate", [FAILS, ONCE, SILENT, LOST])
+def test_one_addition_that_takes_all_the_room_is_taken_back_once_its_pods_had_all_their_time(
+    fate: Fate, most: int
+) -> None:
+    """No second one can follow it. Its pods held GPUs for ever."""
+    load = replace(MORE, rate=(most + 1) * CAPACITY)
+    course = taken_back(Course([fate], load=load, policy=replace(AUTO, max_replicas=most)))
+    assert (
+        PATIENT_SECONDS <= course.now - NOW <= PATIENT_SECONDS + STARTUP + 2 * STEP + (0 if most > 2 else TRY_SECONDS)
+    )
+    assert (course.additions, course.peak) == (1, most)
+    assert course.wanted == (2 if most > 2 else 1), "one goes on trying for a while"
+    course.play(STEP)
+    assert "no replica of 1 addition began to serve" in sentence(course.said[-1].decision)
+    course.play(TRY_SECONDS + 2 * STEP if most > 2 else 0)
+    assert course.wanted == 1
+    course.fates, course.additions = [SERVES], 0
+    course.play(FIRST_PAUSE_SECONDS + STARTUP + 4 * STEP)
+    assert len(course.serving) >= 2, "the next try serves"
+
+
+@pytest.mark.parametrize("late", [STARTUP, PATIENT_SECONDS - STEP, PATIENT_SECONDS + 300])
+def test_one_addition_that_serves_in_the_end_is_no_longer_in_vain(late: float) -> None:
+    load = replace(MORE, rate=3 * CAPACITY)
+    course = Course([Fate(late)], load=load, policy=replace(AUTO, max_replicas=2)).play(PATIENT_SECONDS + 900)
+    assert (course.kinds(), len(course.serving)) == (["Add"], 2)
+    assert brake_of(course.situation()) is None
+
+
 def taken_back(course: Course) -> Course:
     """Play until something is taken back."""
     while "TakeBack" not in course.kinds() and course.now < NOW + 3600:

@@ -42,6 +42,8 @@ class Wait(StrEnum):
     """After additions in vain the next one is tried after half an hour."""
     TRY = "try"
     """One replica that does not serve goes on for half an hour."""
+    PATIENCE = "patience"
+    """A replica of which nothing is said may start for a quarter of an hour."""
     REST = "rest"
     """A pass is made once a minute where nothing happens."""
     FIGURE = "figure"
@@ -64,6 +66,7 @@ SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
         Wait.PROOF: ("plimsoll.rebalance.state.replacement", "PROVEN_SECONDS", 10.0),
         Wait.PAUSE: ("plimsoll.rebalance.state.additions", "FIRST_PAUSE_SECONDS", 60.0),
         Wait.TRY: ("plimsoll.rebalance.state.additions", "TRY_SECONDS", 30.0),
+        Wait.PATIENCE: ("plimsoll.rebalance.state.additions", "PATIENT_SECONDS", 120.0),
         Wait.REST: ("plimsoll.app.planner", "RESTING_SECONDS", 3.0),
         Wait.FIGURE: ("plimsoll.console.views.load.live_use", "STALE_SECONDS", 12.0),
         Wait.NEIGHBOUR: ("plimsoll.adapters.hub.circuit_breaker", "FIRST_PAUSE_SECONDS", 3.0),

@@ -27,7 +27,6 @@ from plimsoll.rebalance.state.additions import (
     TRY_SECONDS,
     brake_of,
     last_try,
-    pause_seconds,
     replicas_without,
 )
 from plimsoll.rebalance.state.decisions import DecisionReason
@@ -498,7 +497,7 @@ def _starting(situation: Situation) -> Diagnosis:
     """Return that replicas start, or why those that start do not begin to serve, if that is known of all of them."""
     placement, brake = situation.placement, brake_of(situation)
     last = () if brake is None else last_try(brake, situation.now, brake.tries_until)
-    if brake is not None and last and pause_seconds(brake.result):
+    if brake is not None and last and brake.pause_seconds:
         return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, brake.reason, (*brake.numbers, ("next_try", ""), *last))
     startup: Numbers = (("startup_seconds", round(situation.memory.expected_startup_seconds)),)
     return Diagnosis(DiagnosisKind.NOT_DIAGNOSED, DecisionReason.REPLICAS_STARTING, (*placement.numbers, *startup))

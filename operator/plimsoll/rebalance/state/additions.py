@@ -43,7 +43,8 @@ from plimsoll.rebalance.state.memory import LEAST_STUCK_SECONDS
 from plimsoll.rebalance.state.situation import Newcomer, Serving, Situation
 
 MOST_IN_A_ROW = 2
-"""Additions in a row of which none serves before no more are made. One may have met a bad node."""
+"""Additions in a row of which none serves before no more are made. One may have met a bad node. One whose pods had all
+their time counts alone: another one may never follow it, where it took all the room that there is."""
 
 TRY_SECONDS = 1800.0
 """How long one replica that does not serve goes on before it is taken back as well. The kubelet pulls an image and
@@ -163,10 +164,13 @@ def _result(mark: ChangeRecord, situation: Situation, before: int | None) -> Add
     if known is None or known.verdict is Verdict.DOES_NOT_SERVE:
         if _serves(mark, situation):
             return AdditionResult(Verdict.SERVES, situation.now)
-        if known is not None:
-            return known if before is None else replace(known, in_a_row=before + 1)
         failing = _failing(mark, situation) if _is_on_trial(mark, situation) else None
-        return None if failing is None else replace(failing, in_a_row=(before or 0) + 1)
+        if known is None:
+            return None if failing is None else replace(failing, in_a_row=(before or 0) + 1)
+        known = known if before is None else replace(known, in_a_row=before + 1)
+        if failing is None or pause_seconds(known) or _had_all_its_time(mark, known, situation):
+            return known
+        return replace(known, at=failing.at) if _had_all_its_time(mark, failing, situation) else known
     if known.verdict is not Verdict.SERVES or mark.called is None or not _is_on_trial(mark, situation):
         return known
     return _helped(mark, situation, known, before or 0) if _is_settled(mark, known, situation) else known
@@ -200,6 +204,11 @@ def _failing(mark: ChangeRecord, situation: Situation) -> AdditionResult | None:
         return None
     words = next((each.words for each in own if each.words), "")
     return AdditionResult(Verdict.DOES_NOT_SERVE, situation.now, words=words)
+
+
+def _had_all_its_time(mark: ChangeRecord, result: AdditionResult, situation: Situation) -> bool:
+    """Whether the pods of an addition did not serve until the moment of a result, for as long as they may take."""
+    return result.at - mark.at > patience_seconds(situation)
 
 
 def _own(mark: ChangeRecord, situation: Situation) -> list[Newcomer]:
@@ -431,13 +440,15 @@ def has_risen(arrivals: float, traffic: Traffic, window_seconds: float) -> bool:
 class Brake:
     """Additions in vain: the last one that was judged, and since when nothing more is under way (POSIX seconds).
 
-    ``is_awaited``: an addition after the last one that was judged is not judged yet.
+    ``is_awaited``: an addition after the last one that was judged is not judged yet. ``alone``: the last one counts
+    without another one in a row.
     """
 
     last: ChangeRecord
     result: AdditionResult
     since: float
     is_awaited: bool
+    alone: bool = False
 
     @property
     def reason(self) -> DecisionReason:
@@ -447,7 +458,12 @@ class Brake:
     @property
     def ends(self) -> float:
         """When another addition is tried if nothing of the last ones is left, in POSIX seconds."""
-        return self.since + pause_seconds(self.result)
+        return self.since + self.pause_seconds
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long no more is added; 0 while another addition may follow at once."""
+        return pause_seconds(self.result) or (FIRST_PAUSE_SECONDS if self.alone else 0.0)
 
     @property
     def tries_until(self) -> float:
@@ -465,7 +481,7 @@ class Brake:
 
 
 def pause_seconds(result: AdditionResult) -> float:
-    """Return how long no more is added after an addition in vain."""
+    """Return how long no more is added after so many additions in vain."""
     is_of_pods = result.verdict is Verdict.DOES_NOT_SERVE
     doublings = min(result.in_a_row - (MOST_IN_A_ROW if is_of_pods else 1), 10)
     first = FIRST_PAUSE_SECONDS if is_of_pods else WITHOUT_EFFECT_SECONDS
@@ -482,7 +498,9 @@ def brake_of(situation: Situation) -> Brake | None:
         return None
     taken_back = max((mark.at for mark in history.changes if mark.kind is ChangeKind.TAKE_BACK), default=0.0)
     awaited = any(_is_awaited(mark, situation) for mark in additions[additions.index(last) :])
-    return Brake(last, last.result, max(last.result.at, taken_back), awaited)
+    began = max((mark.result.at for mark in judged if mark.result and not mark.result.in_a_row), default=0.0)
+    alone = _had_all_its_time(last, last.result, situation) and began < last.result.at
+    return Brake(last, last.result, max(last.result.at, taken_back), awaited, alone)
 
 
 def _is_awaited(mark: ChangeRecord, situation: Situation) -> bool:
@@ -505,7 +523,7 @@ def braked(change: AddReplica, situation: Situation) -> Wait | None:
     if brake.result.verdict is Verdict.DOES_NOT_HELP and not _is_same(brake, called, situation):
         return None
     is_over = situation.now >= brake.ends and not brake.is_awaited
-    is_gone = not pause_seconds(brake.result) or _without(brake, situation) == situation.placement.replicas
+    is_gone = not brake.pause_seconds or _without(brake, situation) == situation.placement.replicas
     if is_over and is_gone and change.count == 1:
         return None
     return Wait(brake.reason, (*wanted, *brake.numbers, *_next_tries(brake, situation.now, is_gone=is_gone)))
@@ -576,7 +594,7 @@ def replicas_without(situation: Situation) -> int:
     one of these stays for a while.
     """
     now, brake = situation.placement.replicas, brake_of(situation)
-    if brake is None or brake.is_awaited or not pause_seconds(brake.result):
+    if brake is None or brake.is_awaited or not brake.pause_seconds:
         return now
     if brake.result.verdict is Verdict.DOES_NOT_HELP:
         return _without(brake, situation)
