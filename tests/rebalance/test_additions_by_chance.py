@@ -204,18 +204,20 @@ def test_the_neighbour_that_serves_more_with_each_replica_is_not_held_back(rate:
     assert sum(verdict is not Verdict.HELPS for verdict, _ in found) <= BY_CHANCE
 
 
-@DRAWN
-@example(rate=20 / 60, seed=0)
-@given(rate=st.floats(20 / 60, 30 / 60), seed=st.integers(0, 10**6))
-def test_an_addition_that_seems_to_help_stays_although_chance_may_explain_it(rate: float, seed: int) -> None:
-    """In ten minutes, 200 to 300 requests come: a sixth more of them is less than two and a half deviations."""
+@pytest.mark.parametrize("rate", [20 / 60, 25 / 60, 30 / 60])
+def test_an_addition_that_seems_to_help_stays_although_chance_may_explain_it(rate: float) -> None:
+    """In ten minutes, 200 to 300 requests come: a sixth more of them is less than two and a half deviations.
+
+    The courses are always the same ones, because a draw of so few may be any.
+    """
     helps, looks = World(rate, 6, waiting=60.0, served=7 / 6, noise=0.1), (540, 715)
 
     def taken_back(world: World) -> int:
-        found = [looked(replace(world, seed=4 * seed + more), QUEUE, looks)[0] for more in range(2 * RUNS)]
+        found = [looked(replace(world, seed=seed), QUEUE, looks)[0] for seed in range(50)]
         return sum(verdict is Verdict.DOES_NOT_HELP for verdict in found)
 
-    assert taken_back(helps) <= 2 * RUNS * 0.45 < taken_back(replace(helps, served=1.0))
+    assert taken_back(helps) <= 15
+    assert taken_back(replace(helps, served=1.0)) >= 20
 
 
 @DRAWN
