@@ -98,6 +98,13 @@ def test_a_running_engine_tells_by_its_metrics_and_the_estimate_says_the_same_af
     assert corrected.margin_bytes < sized(WANTED, gpu(H100), Split(1))[1].margin_bytes
 
 
+def test_the_prediction_that_an_engine_is_compared_with_is_the_laws_whatever_was_learned() -> None:
+    foretold = sized(WANTED, gpu(H100), Split(1))[1].kv_capacity_tokens
+    (first,) = observe(tokens=foretold - 20_000)
+    (again,) = observe(taught(WANTED, [first]), tokens=foretold - 20_000)
+    assert again.observation == first.observation
+
+
 @pytest.mark.parametrize("stem", ["google__gemma-3-27b-it", "Qwen__Qwen3-Next-80B-A3B-Instruct", "zai-org__GLM-5.2"])
 def test_tokens_are_taken_back_to_bytes_for_every_kind_of_cache(stem: str) -> None:
     wanted, kind, split = request(facts_of(stem)), "b300-sxm-288gb", Split(8)

@@ -156,6 +156,13 @@ def test_what_came_between_two_scrapes_came_at_a_constant_rate() -> None:
     assert p95(Track("a", scrapes, LONG_AGO), windows=(25.0,)) == pytest.approx(5 + 5 * (142.5 - 130) / 20)
 
 
+def test_of_counts_between_two_scrapes_only_what_was_added_counts() -> None:
+    """Half of 100 slow requests, and 100 more: 80 % of 150 are fast ones, and 20 % are between 5 and 10 s."""
+    scrapes = [(70, []), (40, FAST), (10, FAST + SLOW), (0, FAST + SLOW + SLOW)]
+    track = Track("a", [sample(NOW - ago, times) for ago, times in scrapes], LONG_AGO)
+    assert p95(track, windows=(25.0,)) == pytest.approx(5 + 5 * (0.95 - 0.8) / 0.2)
+
+
 def test_few_requests_are_counted_over_a_longer_time_and_too_few_give_none() -> None:
     few = [0.3] * 20
     assert p95(pod([], few, few, few, few)) == pytest.approx(0.48)

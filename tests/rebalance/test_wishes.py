@@ -303,10 +303,14 @@ def test_a_gateways_queue_needs_whole_replicas_for_its_requests_and_no_part_of_o
     assert wish_for_queue(5000.0, None).replicas == 1
 
 
-@pytest.mark.parametrize(("gain", "need"), [(1.0, Need.ARRIVALS), (0.0, Need.KV_CACHE)], ids=["in time", "not served"])
-def test_a_backlog_that_is_served_in_time_needs_no_cache(gain: float, need: Need) -> None:
+@pytest.mark.parametrize(
+    ("waiting", "gain", "need"),
+    [(10.0, 1.0, Need.ARRIVALS), (10.0, 0.0, Need.KV_CACHE), (NORMAL_QUEUE, 1.0, Need.KV_CACHE)],
+    ids=["in time", "not served", "no backlog"],
+)
+def test_a_backlog_that_is_served_in_time_needs_no_cache(waiting: float, gain: float, need: Need) -> None:
     """Half a replica carries the arrivals, and a part of one has the cache for all."""
-    one = replace(USUAL, rate=0.5 * carried() / 3, waiting=10.0)
+    one = replace(USUAL, rate=0.5 * carried() / 3, waiting=waiting)
     seen = load(one, one, one)
     wish = wish_of(replace(seen, served=seen.traffic.arrivals.per_second + gain), MODEL)
     assert (wish.need, wish.replicas) == (need, 1)

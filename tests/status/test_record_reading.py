@@ -20,7 +20,7 @@ from plimsoll.placement.demands.pools import Pool, PoolState
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, ChangeRecord
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.status.record.places import split_of
+from plimsoll.status.record.places import place_doubt, split_of
 from plimsoll.status.record.reading import Record, read, record_of, whole_status, with_status
 from plimsoll.status.writing import document_of
 from tests.support.bodies import POOL, inference_deployment_body
@@ -358,6 +358,13 @@ def test_times_in_whole_seconds_may_be_a_second_further_apart(due: str, *, is_kn
     """A move may take two days at most."""
     record = read({**GOOD, "move": {**UNDER_WAY, "beganAt": "2027-01-15T07:00:00Z", "dueAt": f"2027-01-17T{due}Z"}})
     assert ("move" in fields(record)) is is_known
+
+
+@pytest.mark.parametrize("avoids", [["n1", ""], ["n1", 5], [f"n{index}" for index in range(17)], ("n1", "n2"), "n1"])
+def test_avoided_nodes_are_a_list_of_at_most_sixteen_names(avoids: object) -> None:
+    good = {"accelerator": "h100"}, "nvidia.com/gpu"
+    assert "is no list of at most 16 names" in place_doubt(*good, avoids=avoids)
+    assert place_doubt(*good, avoids=[f"n{index}" for index in range(16)]) == ""
 
 
 def test_an_observation_of_the_smallest_step_is_used() -> None:
