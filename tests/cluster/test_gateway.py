@@ -151,3 +151,35 @@ def test_a_second_deployment_on_the_pool_of_the_first_is_refused_by_name(scene: 
     assert "InferenceDeployment chat counts the queue of that pool" in message
     assert scene.routing()["state"] == "Ready", "the first goes on"
     scene.check_neighbour()
+
+
+def test_what_is_wrong_with_a_pool_that_somebody_names_is_said_by_name_and_the_engines_serve(scene: Scene) -> None:
+    def hints() -> list[str]:
+        live = (scene.tenant.get("third").get("status") or {}).get("rebalancing") or {}
+        return [each for each in live.get("hints") or () if "InferencePool" in each]
+
+    loop = {"mode": "Auto", "maxReplicas": 2, "gateway": {"inferencePool": "own"}}
+    scene.tenant.apply("third", **honest_spec(TENANT), rebalancing=loop)
+    scene.tenant.wait_ready("third")
+    said = f"there is no InferencePool own (inference.networking.k8s.io/v1) in namespace {TENANT}: create it"
+    scene.tenant.wait(lambda: said in "".join(hints()), "a pool that lacks is named", LISTED_WITHIN_SECONDS)
+
+    pool = {
+        "apiVersion": "inference.networking.k8s.io/v1",
+        "kind": "InferencePool",
+        "metadata": {"name": "own", "namespace": TENANT},
+        "spec": {"selector": {"matchLabels": {"plimsoll.dev/deployment": "third"}}, "targetPorts": [{"number": 8000}]},
+    }
+    control_plane = scene.tenant.control_plane
+    control_plane.apply([pool])
+    said = "InferencePool own names no endpoint picker: set its spec.endpointPickerRef."
+    scene.tenant.wait(lambda: said in "".join(hints()), "a pool without a picker is named", LISTED_WITHIN_SECONDS)
+
+    pool["spec"] |= {"endpointPickerRef": {"name": "own-picker", "port": {"number": 9002}}}  # type: ignore[operator]
+    control_plane.apply([pool])
+    scene.tenant.wait(lambda: not hints(), "nothing is known against it", LISTED_WITHIN_SECONDS)
+    scene.tenant.wait_ready("third")
+    kept = control_plane.client.get(f"/apis/inference.networking.k8s.io/v1/namespaces/{TENANT}/inferencepools/own")
+    assert kept["spec"]["endpointPickerRef"]["name"] == "own-picker", "it belongs to a person"
+    assert scene.routing()["state"] == "Ready", "the first goes on"
+    scene.check_neighbour()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.routing import GatewayRef, GatewayView
-from plimsoll.facts.cluster.gateway_reading import named_gateway, read_gateway
+from plimsoll.facts.cluster.gateway_reading import named_gateway, named_pool, pool_fault, read_gateway
 from tests.support.tables import every_case
 
 REF = GatewayRef(ObjectKey("infra", "shared"))
@@ -206,3 +206,31 @@ def test_a_malformed_answer_is_none(status: Any) -> None:
             REF, gateway, {**_route(), "status": status}, {**_route(), "status": status}, may_read=True
         )
         assert (found.is_accepted, found.is_resolved, found.url) == (None, None, "")
+
+
+NO_PICKER = "InferencePool own names no endpoint picker: set its spec.endpointPickerRef."
+NO_POOL = (
+    "there is no InferencePool own (inference.networking.k8s.io/v1) in namespace ml: create it, or correct the name."
+)
+
+
+@every_case(
+    ("pool", "fault"),
+    [
+        (None, NO_POOL),
+        ({"spec": {}}, NO_PICKER),
+        ({"spec": {"endpointPickerRef": {}}}, NO_PICKER),
+        ({"spec": "x"}, NO_PICKER),
+        ({"spec": {"endpointPickerRef": {"name": "p"}}}, ""),
+    ],
+)
+def test_a_pool_without_a_picker_is_no_place_to_wait(pool: Any, fault: str) -> None:
+    assert pool_fault("own", "ml", pool) == fault
+
+
+@given(_NEARLY)
+def test_whatever_a_spec_and_a_pool_hold_they_are_read(value: Any) -> None:
+    assert named_pool({"rebalancing": {"gateway": {"inferencePool": "own"}}}) == "own"
+    for spec in ({"rebalancing": value}, {"rebalancing": {"gateway": value}}):
+        assert named_pool(spec) == ""
+    assert pool_fault("own", "ml", {"spec": value}) == NO_PICKER

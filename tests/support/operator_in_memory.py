@@ -20,6 +20,7 @@ from plimsoll.adapters.cluster.client import (
 )
 from plimsoll.adapters.cluster.kinds import (
     GATEWAYS,
+    INFERENCE_POOLS,
     LIMIT_RANGES,
     OF_GATEWAYS,
     OF_ROUTERS,
@@ -307,7 +308,9 @@ class OperatorInMemory:
             self.store.replace(kind, listing.items)
         for kind in (*OF_ROUTERS, *OF_GATEWAYS):
             if self.refused(kind) is None:
-                listing = await self.client.list(kind, labels=None if kind == GATEWAYS else OWNED_SELECTOR)
+                listing = await self.client.list(
+                    kind, labels=None if kind in (GATEWAYS, INFERENCE_POOLS) else OWNED_SELECTOR
+                )
                 self.store.replace(kind, listing.items)
             else:
                 self.store.excuse(kind)

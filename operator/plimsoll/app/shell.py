@@ -29,6 +29,7 @@ from plimsoll.adapters.cluster.client import (
 from plimsoll.adapters.cluster.kinds import (
     GATEWAYS,
     HTTP_ROUTES,
+    INFERENCE_POOLS,
     JOBS,
     LIMIT_RANGES,
     OF_GATEWAYS,
@@ -126,6 +127,7 @@ PRUNERS: dict[ObjectKind, Callable[[Body], Body | None]] = {
     RESOURCE_SLICES: reduced_slice,
     RESOURCE_CLAIMS: reduced_claim,
     **dict.fromkeys((*OF_ROUTERS, HTTP_ROUTES), pruning.owned),
+    INFERENCE_POOLS: pruning.inference_pool,
     GATEWAYS: pruning.gateway,
 }
 
@@ -195,8 +197,11 @@ def slice_lists(cluster: Cluster, store: Store) -> Relist:
 
 
 def router_lists(cluster: Cluster, store: Store, settings: Settings) -> Relist:
-    """Return the loop that lists the kinds that only routers have. They may be missing, or may not be read."""
-    kinds = dict[ObjectKind, str | None].fromkeys(OF_ROUTERS, OWNED_SELECTOR)
+    """Return the loop that lists the kinds that only routers have. They may be missing, or may not be read.
+
+    All InferencePools are listed, because people name pools of their own, too.
+    """
+    kinds: dict[ObjectKind, str | None] = {**dict.fromkeys(OF_ROUTERS, OWNED_SELECTOR), INFERENCE_POOLS: None}
     dispensable = dict.fromkeys(OF_ROUTERS, WITHOUT_ROUTERS)
     return Relist(
         cluster, store, kinds, ROUTER_SECONDS, asyncio.Event(), settings.watch_namespaces, dispensable=dispensable

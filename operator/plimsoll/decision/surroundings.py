@@ -50,6 +50,7 @@ class Surroundings:
     ``rejections`` are the pods by pool that kubelets have rejected. ``jobs`` are the Jobs that copy weights, by name.
     ``router`` is the router as it runs, and ``of_router`` are the objects that it has, whether they are wanted or not.
     ``rival`` is the field with a pool or host name that another object of the namespace has, its value and the fix.
+    ``pool_fault`` says why the InferencePool that the spec names can hold no queue, and the fix; empty if it may.
     """
 
     pods: Mapping[str, tuple[PodFacts, ...]]
@@ -60,6 +61,7 @@ class Surroundings:
     router: RouterView = field(default_factory=RouterView)
     of_router: tuple[Body, ...] = ()
     rival: tuple[str, str, str] | None = None
+    pool_fault: str = ""
 
     def rejecting(self, pool: str, replicas: int, now: float, avoids: Collection[str] = ()) -> tuple[PodRejection, ...]:
         """Return the rejections of a pool's pods within the last hour, if the next pod probably is rejected, too.

@@ -372,7 +372,7 @@ def take_turn(
         decided=decided,
         figures=live_figures(situation, decided, turn.standing.target_replicas),
         hints=(
-            *hints_of(reading, policy, contested=contested),
+            *hints_of(reading, policy, contested=contested, pool_fault=around.pool_fault),
             *_room_hints(turn.standing),
             *_left_hints(each for each in situation.left if each.is_shunned and each.node not in cleared),
         ),
@@ -690,10 +690,17 @@ def may_sleep(given: RebalancingSpec) -> bool:
     return is_ours and given.min_replicas == 0
 
 
-def hints_of(reading: Reading, policy: RebalancePolicy, *, contested: bool) -> tuple[str, ...]:
-    """Return hints for people: the minimum of a schedule, and the things that are not as the spec expects them."""
+def hints_of(reading: Reading, policy: RebalancePolicy, *, contested: bool, pool_fault: str = "") -> tuple[str, ...]:
+    """Return hints for people: the minimum of a schedule, and the things that are not as the spec expects them.
+
+    ``pool_fault`` is what is wrong with the InferencePool that the spec names. It is said whatever Prometheus answers,
+    as long as no queue of such a pool is known: it may be one of an earlier API.
+    """
     hints, queue = [], reading.gateway
-    if queue is not None and not queue.is_known and reading.state is SignalState.FRESH:
+    is_known = queue is not None and queue.is_known
+    if pool_fault and not is_known:
+        hints.append(f"Requests that wait at the gateway are not counted (spec.rebalancing.gateway): {pool_fault}")
+    elif queue is not None and not is_known and reading.state is SignalState.FRESH:
         hints.append(f"Requests that wait at the gateway are not counted: {queue.error}")
     if reading.season_error:
         hints.append(f"Nothing is expected from the days before: {reading.season_error}.")

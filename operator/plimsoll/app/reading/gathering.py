@@ -20,7 +20,7 @@ from plimsoll.domain.engines.failures import MOST_REMEMBERED, PodRejection
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.routing import GatewayView, RouterView
 from plimsoll.engines.failures import read_failure
-from plimsoll.facts.cluster.gateway_reading import named_gateway, read_gateway
+from plimsoll.facts.cluster.gateway_reading import named_gateway, named_pool, pool_fault, read_gateway
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.cluster.rivals import rivals
 from plimsoll.render.names import (
@@ -104,7 +104,17 @@ def _surroundings(store: Picture, each: _Gathering, lacks: str, rival: tuple[str
         router,
         tuple(each.of_router),
         rival,
+        _pool_fault(store, each.owner),
     )
+
+
+def _pool_fault(store: Picture, owner: Body) -> str:
+    """Return the fault of the InferencePool that a spec names; empty if it has none, or if pools cannot be read."""
+    key, spec = key_of(owner), owner.get("spec")
+    name = named_pool(spec) if isinstance(spec, dict) else ""
+    if not name or INFERENCE_POOLS not in store.read:
+        return ""
+    return pool_fault(name, key.namespace, store.get(INFERENCE_POOLS, ObjectKey(key.namespace, name)))
 
 
 def _owner_of(body: Body, found: Mapping[ObjectKey, _Gathering]) -> _Gathering | None:

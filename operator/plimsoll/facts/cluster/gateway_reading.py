@@ -25,6 +25,8 @@ _ABOUT_ROUTES = "HTTPRouteNotAccepted"
 newer than the pool as it was last listed, and the refused one may be a route that somebody else leads to the pool.
 Source: ``api/v1/inferencepool_types.go`` of the Gateway API Inference Extension 1.5.0."""
 
+_POOLS = "inference.networking.k8s.io/v1"
+
 _SCHEMES = {"HTTP": ("http", 80), "HTTPS": ("https", 443)}
 """The protocols of listeners, with the port that a URL does not name."""
 
@@ -46,6 +48,27 @@ def named_gateway(spec: Body, namespace: str) -> GatewayRef | None:
         str(given.get("sectionName") or ""),
         tuple(each for each in _list(hosts) if isinstance(each, str)),
     )
+
+
+def named_pool(spec: Body) -> str:
+    """Return the InferencePool whose queue a spec asks to count; empty if it names none."""
+    loop = spec.get("rebalancing")
+    before = loop.get("gateway") if isinstance(loop, dict) else None
+    pool = before.get("inferencePool") if isinstance(before, dict) else None
+    return pool if isinstance(pool, str) else ""
+
+
+def pool_fault(name: str, namespace: str, pool: Body | None) -> str:
+    """Return why an InferencePool that a spec names holds no queue, and the fix; empty if nothing is against it.
+
+    Source: ``endpointPickerRef`` in ``api/v1/inferencepool_types.go`` of the Gateway API Inference Extension 1.5.0.
+    """
+    if pool is None:
+        return f"there is no InferencePool {name} ({_POOLS}) in namespace {namespace}: create it, or correct the name."
+    spec = pool.get("spec")
+    if isinstance(spec, dict) and spec.get("endpointPickerRef"):
+        return ""
+    return f"InferencePool {name} names no endpoint picker: set its spec.endpointPickerRef."
 
 
 def read_gateway(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.routing import RoutingMode
-from plimsoll.facts.cluster.gateway_reading import named_gateway
+from plimsoll.facts.cluster.gateway_reading import named_gateway, named_pool
 
 Body = Mapping[str, Any]
 
@@ -81,12 +81,10 @@ def _claims(body: Body) -> Iterator[_Claim]:
     spec, key = body.get("spec"), _key(body)
     if not isinstance(spec, dict) or body["metadata"].get("deletionTimestamp"):
         return
-    routing, loop = spec.get("routing"), spec.get("rebalancing")
+    routing, pool = spec.get("routing"), named_pool(spec)
     if isinstance(routing, dict) and routing.get("mode") in (RoutingMode.STANDALONE, RoutingMode.GATEWAY):
         yield _Claim(_ROUTER, key.name)
-    before = loop.get("gateway") if isinstance(loop, dict) else None
-    pool = before.get("inferencePool") if isinstance(before, dict) else None
-    if isinstance(pool, str):
+    if pool:
         yield _Claim(_QUEUE, pool)
     through = named_gateway(spec, key.namespace)
     if through is not None:
