@@ -165,18 +165,6 @@ def test_what_only_carries_our_label_is_kept_as_an_outline() -> None:
     assert kept["metadata"]["labels"].items() <= ours["metadata"]["labels"].items()
 
 
-def test_of_an_inference_pool_of_others_the_picker_is_kept_and_nothing_else_of_the_spec() -> None:
-    picker = {"name": "own-picker", "port": {"number": 9002}}
-    spec = {"selector": {"matchLabels": {"app": "x"}}, "targetPorts": [{"number": 8000}]}
-    head = {"name": "own", "namespace": "ns", "uid": "u", "labels": {"team": "ml"}}
-    kept = pruning.inference_pool({"metadata": head, "spec": spec | {"endpointPickerRef": picker}})
-    assert (kept["spec"], kept["metadata"]["labels"]) == ({"endpointPickerRef": picker}, {})
-    assert pruning.inference_pool({"metadata": head, "spec": spec})["spec"] == {}
-    controller = {"kind": "InferenceDeployment", "name": "chat", "uid": "i", "controller": True}
-    ours = {"metadata": head | {"ownerReferences": [controller]}, "spec": spec | {"endpointPickerRef": picker}}
-    assert pruning.inference_pool(ours) == ours
-
-
 def test_our_pod_without_a_spec_a_status_or_references_is_kept_with_empty_ones() -> None:
     head = {key: value for key, value in pod_body("ours")["metadata"].items() if key != "ownerReferences"}
     kept = pruning.pod({"metadata": head})

@@ -164,22 +164,30 @@ def test_what_is_wrong_with_a_pool_that_somebody_names_is_said_by_name_and_the_e
     said = f"there is no InferencePool own (inference.networking.k8s.io/v1) in namespace {TENANT}: create it"
     scene.tenant.wait(lambda: said in "".join(hints()), "a pool that lacks is named", LISTED_WITHIN_SECONDS)
 
+    control_plane = scene.tenant.control_plane
     pool = {
         "apiVersion": "inference.networking.k8s.io/v1",
         "kind": "InferencePool",
         "metadata": {"name": "own", "namespace": TENANT},
-        "spec": {"selector": {"matchLabels": {"plimsoll.dev/deployment": "third"}}, "targetPorts": [{"number": 8000}]},
+        "spec": {
+            "selector": {"matchLabels": {"plimsoll.dev/deployment": "third"}},
+            "targetPorts": [{"number": 8000}],
+            "endpointPickerRef": {"name": "own-picker", "port": {"number": 9002}},
+        },
     }
-    control_plane = scene.tenant.control_plane
-    control_plane.apply([pool])
-    said = "InferencePool own names no endpoint picker: set its spec.endpointPickerRef."
-    scene.tenant.wait(lambda: said in "".join(hints()), "a pool without a picker is named", LISTED_WITHIN_SECONDS)
-
-    pool["spec"] |= {"endpointPickerRef": {"name": "own-picker", "port": {"number": 9002}}}  # type: ignore[operator]
     control_plane.apply([pool])
     scene.tenant.wait(lambda: not hints(), "nothing is known against it", LISTED_WITHIN_SECONDS)
+    path = f"/apis/inference.networking.k8s.io/v1/namespaces/{TENANT}/inferencepools/own"
+    answer = control_plane.client.get(path)
+    condition_of_it = {
+        "type": "ResolvedRefs", "status": "False", "reason": "InvalidExtensionRef", "message": "no Service own-picker",
+        "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": answer["metadata"]["generation"],
+    }  # fmt: skip
+    parent = {"parentRef": {"name": "shared", "namespace": INFRA}, "conditions": [condition_of_it]}
+    control_plane.client.send("PUT", f"{path}/status", answer | {"status": {"parents": [parent]}})
+    said = "the endpoint picker of InferencePool own does not resolve (InvalidExtensionRef: no Service own-picker)"
+    scene.tenant.wait(lambda: said in "".join(hints()), "a pool without a picker is named", LISTED_WITHIN_SECONDS)
     scene.tenant.wait_ready("third")
-    kept = control_plane.client.get(f"/apis/inference.networking.k8s.io/v1/namespaces/{TENANT}/inferencepools/own")
-    assert kept["spec"]["endpointPickerRef"]["name"] == "own-picker", "it belongs to a person"
+    assert control_plane.client.get(path)["spec"] == answer["spec"], "it belongs to a person"
     assert scene.routing()["state"] == "Ready", "the first goes on"
     scene.check_neighbour()

@@ -208,29 +208,43 @@ def test_a_malformed_answer_is_none(status: Any) -> None:
         assert (found.is_accepted, found.is_resolved, found.url) == (None, None, "")
 
 
-NO_PICKER = "InferencePool own names no endpoint picker: set its spec.endpointPickerRef."
 NO_POOL = (
     "there is no InferencePool own (inference.networking.k8s.io/v1) in namespace ml: create it, or correct the name."
 )
+UNRESOLVED = (
+    "the endpoint picker of InferencePool own does not resolve (InvalidExtensionRef: no Service own-picker): "
+    "correct its spec.endpointPickerRef."
+)
+
+
+def _judged(*answers: tuple[str, int]) -> dict[str, Any]:
+    """A pool of generation 3 with an answer of the controller of each Gateway, and the generation that it is about."""
+    says = {"reason": "InvalidExtensionRef", "message": "no Service own-picker", "type": "ResolvedRefs"}
+    conditions = [says | {"status": status, "observedGeneration": about} for status, about in answers]
+    return {"metadata": {"generation": 3}, "status": {"parents": [{"conditions": [each]} for each in conditions]}}
 
 
 @every_case(
     ("pool", "fault"),
     [
         (None, NO_POOL),
-        ({"spec": {}}, NO_PICKER),
-        ({"spec": {"endpointPickerRef": {}}}, NO_PICKER),
-        ({"spec": "x"}, NO_PICKER),
-        ({"spec": {"endpointPickerRef": {"name": "p"}}}, ""),
+        ({"spec": {}}, ""),
+        (_judged(), ""),
+        (_judged(("True", 3)), ""),
+        (_judged(("False", 3)), UNRESOLVED),
+        (_judged(("False", 2)), ""),
+        (_judged(("False", 3), ("True", 3)), ""),
+        (_judged(("Unknown", 3), ("False", 3)), UNRESOLVED),
     ],
 )
-def test_a_pool_without_a_picker_is_no_place_to_wait(pool: Any, fault: str) -> None:
+def test_a_pool_that_lacks_or_whose_picker_no_gateway_finds_holds_no_queue(pool: Any, fault: str) -> None:
     assert pool_fault("own", "ml", pool) == fault
 
 
-@given(_NEARLY)
-def test_whatever_a_spec_and_a_pool_hold_they_are_read(value: Any) -> None:
+@given(_NEARLY, _OBJECTS)
+def test_whatever_a_spec_and_a_pool_hold_they_are_read(value: Any, pool: Any) -> None:
     assert named_pool({"rebalancing": {"gateway": {"inferencePool": "own"}}}) == "own"
     for spec in ({"rebalancing": value}, {"rebalancing": {"gateway": value}}):
         assert named_pool(spec) == ""
-    assert pool_fault("own", "ml", {"spec": value}) == NO_PICKER
+    assert pool_fault("own", "ml", {"status": value}) == ""
+    assert (pool is None) == pool_fault("own", "ml", pool).startswith("there is no")

@@ -16,27 +16,33 @@ FIRST, NEIGHBOUR = "first", "neighbour"
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """Two deployments that serve; the engines start together, which takes a minute and more."""
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Two deployments; their engines start together, which takes a minute and more."""
     model = write_tiny_model(tmp_path_factory.mktemp("tiny-model"), engine_python=ensure_engine())
     with bench_of("live", Path(model)) as running:
         running.deploy(FIRST, LLAMA, LLAMA_BLOCKS)
         running.deploy(NEIGHBOUR, QWEN, QWEN_BLOCKS)
-        for name in (FIRST, NEIGHBOUR):
-            running.wait_ready(name)
         yield running
+
+
+@pytest.fixture(scope="module")
+def neighbours(deployed: Bench) -> Iterator[Traffic]:
+    """Users of the second deployment, who ask a little all the time, from its first engine on: it is moved soon."""
+    deployed.wait_ready(NEIGHBOUR)
+    with deployed.traffic(NEIGHBOUR) as running:
+        running.set(LIGHT)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bench(deployed: Bench, neighbours: Traffic) -> Bench:  # noqa: ARG001 - its users are there before the first test
+    """Both deployments, which serve."""
+    deployed.wait_ready(FIRST)
+    return deployed
 
 
 @pytest.fixture(scope="module")
 def users(bench: Bench) -> Iterator[Traffic]:
     """Users of the first deployment; each test sets their load."""
     with bench.traffic(FIRST) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def neighbours(bench: Bench) -> Iterator[Traffic]:
-    """Users of the other deployment, who ask a little all the time."""
-    with bench.traffic(NEIGHBOUR) as running:
-        running.set(LIGHT)
         yield running

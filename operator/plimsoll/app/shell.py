@@ -127,7 +127,6 @@ PRUNERS: dict[ObjectKind, Callable[[Body], Body | None]] = {
     RESOURCE_SLICES: reduced_slice,
     RESOURCE_CLAIMS: reduced_claim,
     **dict.fromkeys((*OF_ROUTERS, HTTP_ROUTES), pruning.owned),
-    INFERENCE_POOLS: pruning.inference_pool,
     GATEWAYS: pruning.gateway,
 }
 

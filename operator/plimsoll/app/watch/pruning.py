@@ -74,13 +74,6 @@ def owned(body: Body) -> Body:
     return whole(body) if claims else shared(_outline(body))
 
 
-def inference_pool(body: Body) -> Body:
-    """Return an InferencePool: ours as any object of ours, and of others the endpoint picker that they name, too."""
-    kept, spec = owned(body), body.get("spec")
-    picker = _only(spec, ("endpointPickerRef",)) if isinstance(spec, dict) else {}
-    return kept if "endpointPickerRef" in kept["spec"] else shared({**kept, "spec": {**kept["spec"], **picker}})
-
-
 def _owns_replicas(entry: Body) -> bool:
     return "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 

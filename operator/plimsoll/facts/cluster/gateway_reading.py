@@ -61,14 +61,20 @@ def named_pool(spec: Body) -> str:
 def pool_fault(name: str, namespace: str, pool: Body | None) -> str:
     """Return why an InferencePool that a spec names holds no queue, and the fix; empty if nothing is against it.
 
-    Source: ``endpointPickerRef`` in ``api/v1/inferencepool_types.go`` of the Gateway API Inference Extension 1.5.0.
+    A pool always names an endpoint picker (``endpointPickerRef``), and the controller of each Gateway says in
+    ``ResolvedRefs`` whether that exists. Source: ``api/v1/inferencepool_types.go`` of the Gateway API Inference
+    Extension 1.5.0.
     """
     if pool is None:
         return f"there is no InferencePool {name} ({_POOLS}) in namespace {namespace}: create it, or correct the name."
-    spec = pool.get("spec")
-    if isinstance(spec, dict) and spec.get("endpointPickerRef"):
+    parents = map(_mapping, _list(_mapping(pool.get("status")).get("parents")))
+    answers = [_answer(parent, "ResolvedRefs", pool) for parent in parents]
+    words = next((said for is_so, said in answers if is_so is False), "")
+    if not words or any(is_so for is_so, _ in answers):
         return ""
-    return f"InferencePool {name} names no endpoint picker: set its spec.endpointPickerRef."
+    return (
+        f"the endpoint picker of InferencePool {name} does not resolve ({words}): correct its spec.endpointPickerRef."
+    )
 
 
 def read_gateway(
