@@ -206,6 +206,15 @@ def test_times_that_are_not_counted_besides_the_buckets_have_no_mean() -> None:
     assert found.mean is None
 
 
+@pytest.mark.parametrize("lacks", ["first_tokens_total", "ttft_seconds_total"])
+def test_a_pod_that_counts_the_times_or_their_sum_alone_leaves_the_mean_of_its_neighbour(lacks: str) -> None:
+    half = pod([], SLOW, SLOW, name="b")
+    half = replace(half, samples=[replace(each, **{lacks: None}) for each in half.samples])  # type: ignore[arg-type]
+    found = percentile_of([pod([], FAST, FAST), half], FIRST_TOKEN, 95, (30.0,), NOW)
+    assert found is not None
+    assert found.mean == pytest.approx(0.35)
+
+
 @given(
     st.lists(st.one_of(st.none(), st.lists(st.floats(0.01, 20.0), max_size=40)), min_size=2, max_size=12),
     st.sampled_from([BOUNDS, (1.0, INF), (0.1, 10.0, INF)]),

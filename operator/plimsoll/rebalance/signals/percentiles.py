@@ -114,11 +114,16 @@ def percentile_of(
         found = _added(parts)
         value = None if found is None else quantile(percentile, found)
         if value is not None:
-            total, count = (
-                sum(each.grown(read, begin, end) or 0.0 for each in pods) for read in (time.total, time.count)
-            )
-            return replace(value, mean=total / count if count > 0 else None)
+            return replace(value, mean=_mean(pods, time, begin, end))
     return None
+
+
+def _mean(pods: Sequence[Track], time: MeasuredTime, begin: float, end: float) -> float | None:
+    """Return the mean of the pods that count both the times and their sum; None if there is no value."""
+    each = [(track.grown(time.total, begin, end), track.grown(time.count, begin, end)) for track in pods]
+    known = [(total, count) for total, count in each if total is not None and count is not None]
+    count = sum(count for _, count in known)
+    return sum(total for total, _ in known) / count if count > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
