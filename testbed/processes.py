@@ -10,6 +10,7 @@ import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -153,7 +154,8 @@ class Child:
     def _signal(self, number: signal.Signals) -> None:
         # Popen.poll has reaped a dead child, and its id may belong to somebody else by now.
         if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, number)
+            with suppress(ProcessLookupError):  # another thread has just ended and reaped it
+                os.killpg(self._process.pid, number)
 
     def _wait(self, seconds: float) -> None:
         if self._process is not None:

@@ -42,7 +42,7 @@ NOTHING = Load(0.0, 1, 1, 1)
 
 
 class Traffic:
-    """Requests to the ready pods of a Service. Each goes to the pod with the fewest of them, once.
+    """Requests to the ready pods of a Service. Each goes once, to a pod with the fewest, in turn.
 
     Args:
         client: may read EndpointSlices.
@@ -61,6 +61,8 @@ class Traffic:
         self._lock = threading.Lock()
         self._load = NOTHING
         self._at: Counter[str] = Counter()
+        self._last: dict[str, int] = {}
+        self._turns = itertools.count()
         self._numbers = itertools.count()
         self._ended = threading.Event()
         self._pool = ThreadPoolExecutor(_MOST_USERS, thread_name_prefix=f"user-{service}")
@@ -119,9 +121,11 @@ class Traffic:
 
     def _choose(self) -> Endpoint | None:
         with self._lock:
-            chosen = min(self._endpoints.now(), key=lambda each: self._at[each.pod], default=None)
+            now = self._endpoints.now()
+            chosen = min(now, key=lambda each: (self._at[each.pod], self._last.get(each.pod, -1)), default=None)
             if chosen is not None:
                 self._at[chosen.pod] += 1
+                self._last[chosen.pod] = next(self._turns)
             return chosen
 
     def _question(self, load: Load) -> Question:

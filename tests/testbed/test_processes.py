@@ -93,3 +93,22 @@ time.sleep(600)
         parent.wait(timeout=60)
 
     wait_until(lambda: not is_alive(pid), 60, "the child dead")
+
+
+def test_one_child_may_be_killed_by_two_at_the_same_time(tmp_path: Path) -> None:
+    """One of them reaps it between the other one's look and its signal."""
+    child = Child("sleeper", SLEEPER, log=tmp_path / "log", grace_seconds=0)
+    child.start()
+    process = child._process  # noqa: SLF001 - to reap it in between
+    assert isinstance(process, subprocess.Popen)
+    look = process.poll
+
+    def look_and_reap() -> int | None:
+        seen = look()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return seen
+
+    process.poll = look_and_reap  # type: ignore[method-assign]
+    child.kill()
+    assert not Path(f"/proc/{process.pid}").exists()

@@ -137,6 +137,22 @@ def test_the_load_can_be_changed_while_it_runs(server: Server, traffic: Traffic)
     assert traffic.tally.by_pod() == {"pod-0": asked}
 
 
+def test_one_user_at_a_time_asks_each_pod_in_turn(server: Server) -> None:
+    """None of them has a request when the next one comes."""
+    slices = server.slices()
+    [ready] = slices["items"][0]["endpoints"]
+    slices["items"][0]["endpoints"] = [ready | {"targetRef": {"name": name}} for name in ("pod-0", "pod-1", "pod-2")]
+    client = cast("ApiClient", SimpleNamespace(get=lambda *_, **__: slices))
+    with Traffic(client, "here", "tiny") as traffic:
+        traffic.set(Load(per_second=50, users=1, prompt_tokens=20, output_tokens=2))
+        wait_until(lambda: traffic.tally.served() >= 9, PATIENCE_SECONDS, "nine answers")
+        traffic.set(NOTHING)
+        wait_until(lambda: traffic.on_the_way() == 0, PATIENCE_SECONDS, "all answers")
+    each = traffic.tally.by_pod()
+    assert set(each) == {"pod-0", "pod-1", "pod-2"}
+    assert max(each.values()) - min(each.values()) <= 1
+
+
 def test_there_are_never_more_requests_than_users(server: Server, traffic: Traffic) -> None:
     server.hold.clear()
     traffic.set(Load(per_second=100, users=3, prompt_tokens=20, output_tokens=2))
