@@ -330,6 +330,23 @@ def test_a_node_is_cleared_by_a_replica_that_is_well_again_and_by_no_other_end(
     assert (turn.standing.replacement is None) is bool(given_up)
 
 
+@pytest.mark.parametrize(
+    ("reason", "wanted", "said"),
+    [(DecisionReason.GIVES_WAY, 2, "does not end"), (DecisionReason.MAKES_ROOM, 1, "is not replaced")],
+)
+def test_a_replica_whose_room_nobody_needs_is_wanted_again_if_it_was_to_end(
+    reason: DecisionReason, wanted: int, said: str
+) -> None:
+    """One that gives way is wanted no more while it ends; one that moves for others is wanted all along."""
+    around = pods_of(2)
+    old = around.pods["a"][0]
+    standing = Standing(1, 1, ChangeHistory(), replacement=Replacement(old.name, "", reason, NOW - 60))
+    signals, running = reading_of(around, SLACK), Running(FIGURES, pool="a")
+    turn = take_turn(spec_of(), standing, running, around, signals, room_for_all(2), now=NOW)
+    assert turn.given_up == f"Pod {old.name} {said}: nobody needs its room."
+    assert turn.standing.target_replicas == wanted
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_of_an_engine_of_which_nothing_was_learned_nothing_is_written(engine: str) -> None:
     around = pods_of(1)
