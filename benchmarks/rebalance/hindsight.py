@@ -54,7 +54,10 @@ def smallest_fleet(run: Run, scenario: Scenario, name: str, seed: int) -> Outcom
     def of(replicas: int) -> Outcome:
         return run(_starting_with(scenario, replicas), lambda _: Static(replicas), name, seed)
 
-    return _best(map(of, range(scenario.min_replicas, scenario.max_replicas + 1)), in_order=True)
+    most = scenario.max_replicas
+    if scenario.stock is not None:
+        most = min(most, scenario.stock // (1 if scenario.neighbour is None else 2))
+    return _best(map(of, range(scenario.min_replicas, max(scenario.min_replicas, most) + 1)), in_order=True)
 
 
 def oracle(run: Run, scenario: Scenario, name: str, seed: int) -> Outcome:

@@ -112,6 +112,8 @@ def test_a_neighbour_on_the_same_gpus_counts_as_well() -> None:
     alone = replace(SCENARIO, name="alone")
     found = smallest_fleet(simulated, replace(SCENARIO, neighbour=alone), "smallest-fleet", 1)
     assert found.replica_seconds == 20.0, "100 of 110 requests are kept with one replica each"
+    short = replace(SCENARIO, neighbour=alone, stock=3)
+    assert smallest_fleet(simulated, short, "smallest-fleet", 1).replica_seconds == 10.0, "GPUs for one replica of each"
 
 
 def test_simulated_the_oracle_keeps_what_the_fleet_keeps_for_fewer_hours() -> None:
