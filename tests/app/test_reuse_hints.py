@@ -51,7 +51,6 @@ class Chat:
 
 async def test_what_was_given_up_is_not_known_and_the_bound_says_so(opened: Open) -> None:
     chat = await Chat.open(opened)
-    assert chat.hints(0.34, rate=1.0) == [], "a third of the load needs one replica in any case"
     [hint] = chat.hints(0.34)
     assert hint.startswith("34 % of the prompt tokens were found in the GPUs' caches. How many of the others had come ")
     assert "is not known: engines count what they find" in hint
