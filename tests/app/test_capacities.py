@@ -160,8 +160,8 @@ def test_the_estimate_of_a_cache_in_host_memory_is_compared_with_the_engines_rep
     found = HostCacheStatus(size_bytes=GIB, tokens=estimated, is_least=is_least or None)
     assert host_error_words(found, reported) == difference
     pools = [
-        PoolStatus.model_validate({**ENTRY, "name": state, "state": state, "hostTokensReported": reported})
-        for state in ("Active", "Retiring")
+        PoolStatus.model_validate({**ENTRY, "name": state, "state": state, "hostTokensReported": tokens})
+        for state, tokens in (("Active", reported), ("Retiring", 9))
     ]
     host = HostStatus.model_construct(cache=found, layers=None)
     status = InferenceDeploymentStatus.model_construct(
@@ -171,4 +171,4 @@ def test_the_estimate_of_a_cache_in_host_memory_is_compared_with_the_engines_rep
     assert shown.words.endswith(f"An engine reports {reported:,} tokens{difference}.")
     active, retiring = (story._pool(pool, found) for pool in pools)  # noqa: SLF001 - one line of a long text
     assert active.endswith(f"Active, and {reported} in host memory{difference}.")
-    assert retiring.endswith(f"Retiring, and {reported} in host memory.")
+    assert retiring.endswith("Retiring, and 9 in host memory.")

@@ -66,7 +66,7 @@ def workload(body: Body) -> Body:
 
 
 def owned(body: Body) -> Body:
-    """Return an object that carries our label: all of it, or only its outline if nothing else says that it is ours."""
+    """Return all of an object that is ours, and of others only an outline: they carry our label, or are InferencePools."""
     controller = _controllers(body)
     claims = any(each.get("kind") == KIND for each in controller) or (
         not controller and HASH_ANNOTATION in (body["metadata"].get("annotations") or {})
@@ -100,7 +100,7 @@ def identity(body: Body, reason: TooLargeObject) -> Body:
 
 
 def outline(body: Body, reason: TooLargeObject) -> Body:
-    """Return what is kept of an object of ours that is too large: who made it, from what, and how many replicas."""
+    """Return what is kept of an object that is too large: who made it, from what, and how many replicas."""
     managers = {REPLICAS_MANAGERS: body[REPLICAS_MANAGERS]} if REPLICAS_MANAGERS in body else {}
     return {**_outline(body), **managers, TOO_LARGE: reason}
 

@@ -200,7 +200,8 @@ def _host_memory(status: InferenceDeploymentStatus) -> Iterator[Fact]:
     host = None if status.placement is None else status.placement.host
     if host is not None and host.cache is not None:
         tokens = 0 if status.estimate is None else status.estimate.kv_capacity_tokens
-        reported = [pool.host_tokens_reported for pool in status.pools or () if pool.host_tokens_reported is not None]
+        active = [pool for pool in status.pools or () if pool.state == "Active"]
+        reported = [pool.host_tokens_reported for pool in active if pool.host_tokens_reported is not None]
         least = min(reported, default=0)
         said = f" An engine reports {count(least)} tokens{host_error_words(host.cache, least)}." if reported else ""
         yield Fact("Host cache", f"{host_cache_words(host.cache, tokens)}{said}")
