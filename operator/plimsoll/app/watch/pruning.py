@@ -66,7 +66,7 @@ def workload(body: Body) -> Body:
 
 
 def owned(body: Body) -> Body:
-    """Return all of an object that is ours, and of others only an outline: they carry our label, or are InferencePools."""
+    """Return all of an object of ours, and of others an outline: they carry our label, or are InferencePools."""
     controller = _controllers(body)
     claims = any(each.get("kind") == KIND for each in controller) or (
         not controller and HASH_ANNOTATION in (body["metadata"].get("annotations") or {})
