@@ -110,7 +110,7 @@ record-engine: $(READY) build ## record what a real vLLM server answers, for ano
 	PLIMSOLL_ENGINE=record $(PYTEST) tests/engine
 	$(BIN)/python -m testbed.engine asked
 
-test-live: $(READY) build ## real engines as pods of a real control plane, under the operator and a load (half an hour)
+test-live: $(READY) build ## real engines as pods of a real control plane, under the operator and a load (25 minutes)
 	$(BIN)/python -m testbed.engine install
 	$(PYTEST) tests/live --log-cli-level=INFO $(ARGS)
 
