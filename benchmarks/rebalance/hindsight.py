@@ -27,7 +27,7 @@ from benchmarks.rebalance.scoring import goodput
 from benchmarks.rebalance.values import Maker, Outcome, Scenario
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
 from plimsoll.rebalance.signals.traffic import Lengths
-from plimsoll.simulation.peers.static import Static
+from plimsoll.simulation.peers.static import static
 from plimsoll.simulation.peers.view import Policy, View
 from plimsoll.simulation.values import Arrival
 
@@ -52,7 +52,7 @@ def smallest_fleet(run: Run, scenario: Scenario, name: str, seed: int) -> Outcom
     """Return the run of the smallest fleet. Two deployments on the same GPUs have as many replicas each."""
 
     def of(replicas: int) -> Outcome:
-        return run(_starting_with(scenario, replicas), lambda _: Static(replicas), name, seed)
+        return run(_starting_with(scenario, replicas), static(replicas), name, seed)
 
     most = scenario.max_replicas
     if scenario.stock is not None:
