@@ -383,6 +383,49 @@ def test_a_new_kind_of_use_is_soon_noticed_and_chance_is_none(
     assert lengths.prompt == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("ended", "turning"),
+    [(0.0, True), (0.1, True), (0.45, False), (1.0, False)],
+    ids=["none has ended", "a few have", "enough have", "all have"],
+)
+def test_answers_to_prompts_of_a_new_kind_are_known_once_enough_have_ended(ended: float, *, turning: bool) -> None:
+    """Twelve seconds ago, twenty long prompts a second with short answers took the place of four with long answers."""
+    old, new, change = Serves(rate=4.0, output=800), Serves(rate=20.0, prompt=4000, output=100), NOW - 12
+    samples = []
+    for at in moments(every=3.0):
+        came, before = 20.0 * max(0.0, at - change), old.sample(min(at, change))
+        after, done = new.sample(at, came), new.sample(at, ended * came)
+        counted = {name: done if name.startswith("finished") else after for name in COUNTERS}
+        sums = {name: getattr(before, name) + getattr(each, name) for name, each in counted.items()}
+        samples.append(replace(after, **sums))
+    lengths = seen(PodSignals("a", tuple(samples))).lengths
+    assert lengths is not None
+    assert lengths.is_turning is turning
+    assert lengths.prompt > 3000
+    assert turning or lengths.output < 400
+
+
+@pytest.mark.parametrize("rate", [0.1, 3.0, 40.0])
+def test_requests_that_stay_of_one_kind_are_no_new_one(rate: float) -> None:
+    lengths = seen(pod("a", Serves(rate=rate), moments(), came=by_chance(rate, 7))).lengths
+    assert lengths is not None
+    assert not lengths.is_turning
+
+
+@pytest.mark.parametrize("ago", [60.0, 240.0, 500.0])
+def test_longer_prompts_with_the_same_answers_are_no_unknown_kind_for_long(ago: float) -> None:
+    """They are known from the last scrapes no more, so their answers have ended, too."""
+    old, new, change = Serves(rate=6.0), Serves(rate=6.0, prompt=3000), NOW - ago
+    samples = []
+    for at in moments():
+        first, later = old.sample(min(at, change)), new.sample(at, 6.0 * max(0.0, at - change))
+        samples.append(replace(later, **{name: getattr(first, name) + getattr(later, name) for name in COUNTERS}))
+    lengths = seen(PodSignals("a", tuple(samples))).lengths
+    assert lengths is not None
+    assert lengths.prompt > 2000
+    assert lengths.is_turning is (ago == 60.0)
+
+
 def test_few_finished_requests_are_looked_for_in_a_longer_time() -> None:
     """One request in a minute: its length alone would be a wild mean."""
     rare = Serves(rate=0.1)

@@ -127,6 +127,38 @@ def test_chance_does_not_change_the_wish() -> None:
     assert set(found) == {2}
 
 
+# -- a new kind of requests --------------------------------------------------------------------------------------------
+
+
+def turning(each: DeploymentLoad) -> DeploymentLoad:
+    """The same load while it is not known how long the answers to new prompts are."""
+    assert each.traffic.lengths is not None
+    return replace(each, traffic=replace(each.traffic, lengths=replace(each.traffic.lengths, is_turning=True)))
+
+
+@pytest.mark.parametrize(
+    ("pods", "starting", "apart", "most"), [(1, 0, 0, 2), (2, 0, 0, 3), (4, 0, 0, 6), (4, 0, 2, 9), (2, 7, 0, 9)]
+)
+@pytest.mark.parametrize("waiting", [0.0, 400.0])
+def test_requests_of_a_new_kind_add_half_of_the_replicas_until_their_answers_are_known(
+    pods: int, starting: int, apart: int, most: int, waiting: float
+) -> None:
+    """The answers of the kind before say nothing of them. What was ordered already is not taken back."""
+    busy = replace(USUAL, rate=30 * carried() / pods, waiting=waiting)
+    known = replace(load(*pods * [busy]), starting=starting * (10.0,), apart=apart)
+    assert wish_of(known, MODEL).replicas > 30
+    assert wish_of(turning(known), MODEL).replicas == most
+    few = load(*pods * [replace(USUAL, rate=0.5 * carried() / pods)])
+    assert wish_of(turning(few), MODEL).replicas == wish_of(few, MODEL).replicas == 1, "it adds nothing by itself"
+
+
+def test_a_cache_that_is_full_of_requests_of_a_new_kind_needs_what_is_seen() -> None:
+    full = load(replace(USUAL, kv_usage=1.0), replace(USUAL, kv_usage=1.0), startup_seconds=60.0)
+    many = replace(full, share=5.0)
+    assert wish_of(turning(many), MODEL) == wish_of(many, MODEL)
+    assert wish_of(many, MODEL).replicas > 9
+
+
 # -- the backlog -------------------------------------------------------------------------------------------------------
 
 

@@ -128,6 +128,7 @@ learned: Drawn = {
     "most_work": figures,
     "output_tokens": figures,
     "others": several(st.tuples(texts, slowness)),
+    "dispersion": st.integers(1, 1000).map(lambda percent: percent / 100),
     "spread": st.one_of(
         st.just(Spread()),
         st.builds(Spread, st.sampled_from([50, 95, 99]), ratios, optional(ratios)),

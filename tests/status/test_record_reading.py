@@ -463,6 +463,15 @@ def test_a_figure_that_was_learned_is_read_where_it_can_be_one(
     assert learned == Learned("h100-sxm-80gb-tp1", 1.25, **changed)
 
 
+@pytest.mark.parametrize(
+    ("written", "known"), [(270, 2.7), (1, 0.01), (0, 0.5), (-5, 0.5), (99_999, 10.0), (None, 0.5)]
+)
+def test_how_unevenly_requests_are_spread_is_read_within_its_bounds(written: int | None, known: float) -> None:
+    learned = read({"rebalancing": {**LOOP, "learned": {**LOOP["learned"], "dispersionPercent": written}}}).learned
+    assert learned is not None
+    assert learned.dispersion == known
+
+
 def test_the_store_reads_a_status_once_and_says_the_same() -> None:
     body = inference_deployment_body(status={"pools": [{**ENTRY, "replicas": -1}]})
     kept = pruning.inference_deployment(body)

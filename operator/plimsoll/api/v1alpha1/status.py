@@ -580,6 +580,9 @@ class LearnedStatus(StatusModel):
     output_tokens: int | None = optional("Mean length of an answer in tokens.")
     elsewhere: list[LearnedElsewhereStatus] | None = several(8, "What was learned of the pools that were left last.")
     percentile: LearnedPercentileStatus | None = optional("The promised percentile of the measured times.")
+    dispersion_percent: int | None = optional(
+        "Variance over mean of the requests that replicas hold, in percent; 100 if each request goes to any replica."
+    )
 
 
 class RejectedProposalStatus(StatusModel):

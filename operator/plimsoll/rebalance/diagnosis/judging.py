@@ -30,6 +30,9 @@ SETTLED_SCRAPES = 3
 """How long every replica must have served before a long queue alone asks for more, or teaches anything: three scrapes,
 which usually are 15 s apart."""
 
+FILLED_SECONDS = 180.0
+"""How long a new replica takes until it holds as many requests as the others: a few times as long as a long answer."""
+
 TREND_SECONDS = 600.0
 """A trend is looked for in the last ten minutes, or in two start-ups if these are longer."""
 
@@ -97,6 +100,7 @@ def _with_lessons(memory: LoopMemory, situation: Situation, alike: Alike) -> Loo
     if model is not None:
         memory = memory.with_spread(traffic, model.slo.percentile)
         memory = memory.with_speed(teaching, model)
+    memory = memory.with_dispersion(teaching, _long_serving(situation, alike))
     busy = [each for each in (*teaching.loads, *alike.favoured) if each.waiting >= LONG_QUEUE]
     waiting = teaching.waiting + sum(each.waiting for each in alike.favoured)
     is_odd = bool(busy) and fmean(each.served for each in busy) < fmean(each.served for each in teaching.loads)
@@ -104,6 +108,16 @@ def _with_lessons(memory: LoopMemory, situation: Situation, alike: Alike) -> Loo
     measured = teaching.of_pods(busy) if has_queue and busy else teaching
     memory = memory.with_work(measured, is_saturated=has_queue).with_answers(traffic)
     return memory.with_arrivals(traffic, keep, situation.now)
+
+
+def _long_serving(situation: Situation, alike: Alike) -> frozenset[str]:
+    """Return the pods that have served for so long that they are as full as the router makes them."""
+    favoured = {each.pod for each in alike.favoured}
+    return frozenset(
+        each.pod
+        for each in situation.placement.serving
+        if each.pod not in favoured and each.since is not None and situation.now - each.since >= FILLED_SECONDS
+    )
 
 
 def _without_engines(situation: Situation) -> Wish | None:
@@ -126,9 +140,7 @@ def _with_quiet(memory: LoopMemory, situation: Situation) -> LoopMemory:
 
 def _wish(memory: LoopMemory, situation: Situation, alike: Alike) -> tuple[Wish, ReplicaModel | None]:
     placement, startup, traffic = situation.placement, memory.expected_startup_seconds, alike.traffic
-    model = (
-        None if placement.model is None else replace(placement.model, slowness=memory.slowness, spread=memory.spread)
-    )
+    model = None if placement.model is None else memory.known_of(placement.model)
     load = DeploymentLoad(
         traffic,
         traffic.pods,

@@ -24,6 +24,7 @@ from plimsoll.performance.model import Load, decode_step, first_token_seconds, t
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.performance.step_costs import StepCosts, step_costs
 from plimsoll.placement.options.speed import plans_ahead
+from plimsoll.rebalance.law.dispersion import USUAL_DISPERSION
 from plimsoll.rebalance.law.spread import NO_SPREAD, Spread
 from plimsoll.rebalance.signals.traffic import Lengths
 
@@ -32,7 +33,8 @@ SPARE_DEVIATIONS = 1.3
 
 In simulations of six kinds of traffic on three replicas, in which the KV cache, the batch or the time per token limits,
 90 % of the load that follows from this kept the promises of 98.6 % of the requests or more. 95 % of it broke those of
-about half of the requests in two kinds with long answers.
+about half of the requests in two kinds with long answers. Their router knew the load of the replicas. If these hold
+less alike numbers than such a router leaves, the KV cache needs more room, by the root of the index of dispersion.
 """
 
 KV_SHARE = 0.95
@@ -79,6 +81,7 @@ class ReplicaModel:
         slowness: the measured time of a token over the model's.
         spread: the promised percentile over the mean; nothing is known of it before it is measured.
         objective: what the user wants to pay for the time that requests take.
+        dispersion: how unevenly requests are spread over the replicas (:mod:`plimsoll.rebalance.law.dispersion`).
     """
 
     kv_tokens: int
@@ -88,6 +91,12 @@ class ReplicaModel:
     slowness: float = 1.0
     spread: Spread = NO_SPREAD
     objective: Objective = Objective.BALANCED
+    dispersion: float = USUAL_DISPERSION
+
+    @property
+    def kv_deviations(self) -> float:
+        """The standard deviations of the requests that the KV cache has room for."""
+        return SPARE_DEVIATIONS * math.sqrt(max(1.0, self.dispersion / USUAL_DISPERSION))
 
     @property
     def first_token_share(self) -> float:
@@ -127,8 +136,10 @@ class Times:
 
 def capacity_of(replica: ReplicaModel, lengths: Lengths, *, promised: bool = True) -> ReplicaCapacity:
     """Return the load that a replica carries of such requests with its promises kept, or at the most."""
-    rounded = Lengths(*map(_rounded, (lengths.prompt, lengths.output, lengths.cached, lengths.in_cache)))
-    return _capacity(replace(replica, slowness=_rounded(replica.slowness)), rounded, promised)
+    prompt, output, cached, in_cache = map(_rounded, (lengths.prompt, lengths.output, lengths.cached, lengths.in_cache))
+    rounded = Lengths(prompt, output, cached, in_cache)
+    like = replace(replica, slowness=_rounded(replica.slowness), dispersion=_rounded(replica.dispersion))
+    return _capacity(like, rounded, promised)
 
 
 def _share(ratio: float | None, usual: float) -> float:
@@ -174,9 +185,10 @@ def _load(lengths: Lengths, running: float) -> Load:
 
 @lru_cache(maxsize=4096)
 def _capacity(replica: ReplicaModel, lengths: Lengths, promised: bool) -> ReplicaCapacity:  # noqa: FBT001 - cached by position
+    in_cache = KV_SHARE * replica.kv_tokens / lengths.in_cache
     running, limit = min(
-        (_mean_below(KV_SHARE * replica.kv_tokens / lengths.in_cache), ConcurrencyLimit.KV_CACHE),
-        (_mean_below(float(replica.limits.sequences)), ConcurrencyLimit.BATCH),
+        (_mean_below(in_cache, replica.kv_deviations), ConcurrencyLimit.KV_CACHE),
+        (_mean_below(float(replica.limits.sequences), SPARE_DEVIATIONS), ConcurrencyLimit.BATCH),
     )
     if promised:
         running, limit = _within_promises(replica, lengths, running, limit)
@@ -219,9 +231,12 @@ def _kept(replica: ReplicaModel, lengths: Lengths, running: float, allowed: Time
     return times.first_token <= allowed.first_token and times.token <= allowed.token
 
 
-def _mean_below(most: float) -> float:
-    """Return the mean of a number that varies by chance (Poisson) and rarely exceeds ``most``; 1 at least."""
-    root = (-SPARE_DEVIATIONS + math.sqrt(SPARE_DEVIATIONS**2 + 4 * max(most, 1.0))) / 2
+def _mean_below(most: float, deviations: float) -> float:
+    """Return the mean of a number that varies by chance and rarely exceeds ``most``; 1 at least.
+
+    ``deviations`` are counted in those of a Poisson distribution.
+    """
+    root = (-deviations + math.sqrt(deviations**2 + 4 * max(most, 1.0))) / 2
     return max(1.0, root * root)
 
 

@@ -27,7 +27,8 @@ LONG_QUEUE = 5.0
 llm-d autoscaler and of the Gateway API inference extension's endpoint picker."""
 
 GROWTH = 1.5
-"""The factor by which replicas grow for a long queue. Clients that give up are not counted, so the need is unknown."""
+"""The factor by which replicas grow while the need is unknown: for a long queue, because clients that give up are not
+counted, and for requests of a new kind."""
 
 PATIENCE_SECONDS = 60.0
 """Clients of public services wait about that long for a first token: an older backlog is none."""
@@ -128,11 +129,22 @@ def wish_of(load: DeploymentLoad, replica: ReplicaModel | None) -> Wish:
         clears = _backlog(load) > 0 >= _left(load, most)
         needs[Need.BACKLOG] = _for_backlog(load, most, stakes)
         enough = max(enough, rate / (stakes.spare_use(rate, error) * capacity.per_second))
+        if lengths.is_turning:
+            needs |= {each: min(needs[each], _most_unseen(load)) for each in (Need.ARRIVALS, Need.BACKLOG)}
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
     use = uses.get(need, 1.0)
     enough_whole = max(replicas, _whole(enough + load.lost))
     return Wish(replicas, need, enough_whole, capacity, rate, use, clears=clears)
+
+
+def _most_unseen(load: DeploymentLoad) -> int:
+    """Return the most replicas for requests of a new kind, of which it is not known yet how long their answers are.
+
+    Prompts of one kind with answers of another are requests that nobody sends. A scrape or two later it is known.
+    """
+    serving = load.replicas + load.apart
+    return max(serving + len(load.starting), math.ceil(GROWTH * serving))
 
 
 def with_forecast(wish: Wish, coming: Expected | None, later: Expected | None) -> Wish:

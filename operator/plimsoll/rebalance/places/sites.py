@@ -115,7 +115,8 @@ def _sites_on(
                 learned = _learned_at(option.target.place, memory)
                 slowness = learned if is_own_engine else max(1.0, here.slowness)
                 lengths = _lengths_at(here, model.kv_tokens)
-                yield _other(here, request, option, replace(model, spread=here.model.spread), lengths, slowness)
+                like = replace(model, spread=here.model.spread, dispersion=here.model.dispersion)
+                yield _other(here, request, option, like, lengths, slowness)
     except PlimsollError:  # the request cannot be judged any more, and the plan says so
         return
 

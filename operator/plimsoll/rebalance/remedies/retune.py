@@ -136,4 +136,4 @@ def _load_numbers(
 
 def _learned(model: ReplicaModel, situation: Situation) -> ReplicaModel:
     """Return the model with what was measured of its replicas."""
-    return replace(model, slowness=situation.memory.slowness, spread=situation.memory.spread)
+    return situation.memory.known_of(model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -45,7 +45,8 @@ class Lengths:
     """Mean tokens of a request. ``cached`` tokens of its prompt were in the prefix cache, or in a cache behind it.
 
     ``in_cache`` are the KV tokens that a running request holds on average. ``behind`` are those of ``cached`` that a
-    cache behind the GPUs' had; None if the engine does not count them.
+    cache behind the GPUs' had; None if the engine does not count them. ``is_turning``: prompts are of a new kind
+    since the last scrapes, and how long its answers are is not known yet.
     """
 
     prompt: float
@@ -53,6 +54,7 @@ class Lengths:
     cached: float
     in_cache: float
     behind: float | None = None
+    is_turning: bool = field(default=False, compare=False)
 
     @property
     def work(self) -> float:
@@ -386,13 +388,13 @@ def _started(track: Track, start: float, end: float, lengths: Lengths | None) ->
 def _lengths(found: Sequence[Track], departed: Sequence[Track], until: float, recent_seconds: float) -> Lengths | None:
     """Return the lengths of prompts that begin and of answers that end, each over a time of its own.
 
-    Each pod counts up to its own last scrape, and prompts over the time of the latest arrivals at the shortest: those
-    and arrivals change at the same moment, and answers end later.
+    Each pod counts up to its own last scrape, and both over the time of the latest arrivals at the shortest: prompts
+    change at the same moment as arrivals. Answers end later, and until enough have ended, those before them count.
     """
     end = min(until, max(track.newest.at for track in found))
     ends = [*((track, min(until, track.newest.at)) for track in found), *((track, end) for track in departed)]
     times = (recent_seconds / 2, *sorted({recent_seconds, *LENGTHS_SECONDS}))
-    begun, (_, *ended) = _spans(ends, times)
+    begun, ended = _spans(ends, times)
     prompts, answers = _steady(begun), _steady(ended)
     prompt = prompts.sum.mean or _summed_up(ends, answers.seconds, tracks.FINISHED_PROMPTS, tracks.FINISHED).mean
     output = _output(ends, answers)
@@ -408,6 +410,7 @@ def _lengths(found: Sequence[Track], departed: Sequence[Track], until: float, re
         prompt * min(1.0, hits),
         in_cache,
         None if behind is None else prompt * min(1.0, behind, hits),
+        is_turning=prompts.seconds <= recent_seconds and prompts.seconds < answers.seconds,
     )
 
 

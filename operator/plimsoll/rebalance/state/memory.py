@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.public_words import Numbers
 from plimsoll.performance.worth import FIRST_STARTUP_SECONDS
 from plimsoll.placement.demands.pools import Place
+from plimsoll.rebalance.law import dispersion
 from plimsoll.rebalance.law.capacity import FIRST_TOKEN_SHARE, TOKEN_SHARE, ReplicaModel, seconds_while_generating
+from plimsoll.rebalance.law.dispersion import USUAL_DISPERSION
 from plimsoll.rebalance.law.spread import NO_SPREAD, Spread
 from plimsoll.rebalance.law.wishes import NORMAL_QUEUE, PATIENCE_SECONDS
 from plimsoll.rebalance.signals.forecast import Point
@@ -33,6 +36,10 @@ UNIMPORTANT = 0.1
 SAME_ANSWERS = 0.25
 """A mean of answers that differs by less is the same one: with 60 answers of the spread of public traces, chance makes
 a difference of 13 % (one standard deviation). What is decided from it is rounded more than that."""
+
+SAME_DISPERSION = 0.5
+"""An index of dispersion that differs by less is the same one: a variance of a few replicas is known no better, and its
+root decides."""
 
 LONGEST_GAP_SECONDS = 90.0
 """If no pod was known for longer than this, what was enough before says nothing of the time since."""
@@ -117,6 +124,7 @@ class Learned:
             as good as the performance model says.
         spread: the promised percentile over the mean. It does not depend on the pool.
         engine: the name of the engine that was measured, in all of these pools.
+        dispersion: how unevenly requests are spread over the replicas. It is the router's, and no pool's.
     """
 
     pool: str
@@ -127,6 +135,7 @@ class Learned:
     others: tuple[tuple[str, float], ...] = ()
     spread: Spread = NO_SPREAD
     engine: str = DEFAULT_ENGINE
+    dispersion: float = USUAL_DISPERSION
 
     def is_like(self, other: Learned) -> bool:
         """Whether the difference is too small to write it: 10 % of each figure; a new length of answers is written."""
@@ -142,7 +151,8 @@ class Learned:
         ours = self.pool, self.engine, self.output_tokens
         theirs = other.pool, other.engine, other.output_tokens
         kinds = (slow.keys(), self.spread.percentile), (known.keys(), other.spread.percentile)
-        same = ours == theirs and kinds[0] == kinds[1]
+        is_as_even = abs(self.dispersion - other.dispersion) <= SAME_DISPERSION * other.dispersion
+        same = ours == theirs and kinds[0] == kinds[1] and is_as_even
         return same and all(abs(ours - theirs) <= UNIMPORTANT * theirs for ours, theirs in pairs)
 
 
@@ -165,6 +175,7 @@ class LoopMemory(Learned):
         suspects: the replicas that are slow or silent, the oldest first.
         speed_agreed: whether a token's time once was about as this process had learned it.
         spread_at: up to when the spread was last measured, POSIX seconds.
+        dispersion_at: the same of the dispersion.
     """
 
     pool: str = ""
@@ -182,19 +193,25 @@ class LoopMemory(Learned):
     suspects: tuple[Suspect, ...] = ()
     speed_agreed: bool = False
     spread_at: float = 0.0
+    dispersion_at: float = 0.0
 
     @staticmethod
     def of(learned: Learned) -> LoopMemory:
         """Return the memory of a new process."""
         figures = learned.slowness, learned.startup_seconds, learned.most_work, learned.output_tokens
-        return LoopMemory(learned.pool, *figures, learned.others[-MOST_OTHERS:], learned.spread, learned.engine)
+        others, spread = learned.others[-MOST_OTHERS:], learned.spread
+        return LoopMemory(learned.pool, *figures, others, spread, learned.engine, learned.dispersion)
 
     @property
     def learned(self) -> Learned:
-        """The part that survives a restart. A slowness of exactly 1 was never measured."""
+        """The part that survives a restart. A slowness of exactly 1 was never measured.
+
+        A router that spreads requests more evenly than usual changes nothing.
+        """
         figures = self.slowness, self.startup_seconds, self.most_work, self.output_tokens
         others = tuple(each for each in self.others if each[1] != 1)
-        return Learned(self.pool, *figures, others, self.spread, self.engine)
+        uneven = max(USUAL_DISPERSION, self.dispersion)
+        return Learned(self.pool, *figures, others, self.spread, self.engine, uneven)
 
     def about(self, pool: str, engine: str = DEFAULT_ENGINE) -> LoopMemory:
         """Return the memory for a pool. Other replicas are another kind: of them, at most the slowness is known.
@@ -209,7 +226,12 @@ class LoopMemory(Learned):
         known = known if engine == self.engine else {}
         others = tuple((name, slowness) for name, slowness in known.items() if name not in ("", pool))[-MOST_OTHERS:]
         known_here = LoopMemory(pool=pool, slowness=known.get(pool, 1.0), others=others, suspects=self.suspects)
-        return replace(known_here, output_tokens=self.output_tokens, spread=self.spread, engine=engine)
+        about_requests = replace(known_here, output_tokens=self.output_tokens, spread=self.spread)
+        return replace(about_requests, engine=engine, dispersion=self.dispersion)
+
+    def known_of(self, model: ReplicaModel) -> ReplicaModel:
+        """Return the model of a replica with what was learned."""
+        return replace(model, slowness=self.slowness, spread=self.spread, dispersion=self.dispersion)
 
     def slowness_at(self, pool: str) -> float:
         """Return the slowness to expect of a pool: the one learned there, else this one if it is above 1."""
@@ -256,6 +278,21 @@ class LoopMemory(Learned):
         usual = 1 / FIRST_TOKEN_SHARE, 1 / TOKEN_SHARE
         spread = spread.learned(traffic.ttft_percentile, traffic.token_percentile, usual, _learned_share(traffic))
         return replace(self, spread=spread, spread_at=traffic.end)
+
+    def with_dispersion(self, traffic: Traffic, pods: Collection[str]) -> LoopMemory:
+        """Return the memory with how unevenly these pods hold requests, once for each new window.
+
+        Pods that have just begun hold less than the others, whatever the router does: they should not be among these.
+        """
+        seconds, lengths = traffic.end - self.dispersion_at, traffic.lengths
+        if lengths is None or seconds < traffic.recent.seconds:
+            return self
+        held = [each.used_tokens for each in traffic.loads if each.pod in pods]
+        seen = dispersion.dispersion_of(held, lengths.in_cache)
+        if seen is None:
+            return self
+        index = dispersion.learned(self.dispersion, seen, len(held), min(seconds, 2 * traffic.recent.seconds))
+        return replace(self, dispersion=index, dispersion_at=traffic.end)
 
     def with_speed(self, traffic: Traffic, replica: ReplicaModel) -> LoopMemory:
         """Return the memory with the measured time per token compared with the model's, once for the same samples.

@@ -20,6 +20,7 @@ from plimsoll.api.v1alpha1.status import (
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.units import from_rfc3339, to_percent, to_rfc3339
 from plimsoll.rebalance.inbox import AnsweredProposals, StandingRejection
+from plimsoll.rebalance.law.dispersion import MOST_DISPERSION, USUAL_DISPERSION
 from plimsoll.rebalance.law.spread import LEAST_RATIO, MOST_RATIO, NO_SPREAD, Spread
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.history import (
@@ -90,6 +91,15 @@ def _spread(found: LearnedPercentileStatus | None) -> Spread:
     return Spread(found.percentile, _ratio(found.first_token_percent), _ratio(found.token_percent))
 
 
+def _dispersion_document(index: float) -> int | None:
+    return None if index == USUAL_DISPERSION else max(1, _percent(index))
+
+
+def _dispersion(percent: int | None) -> float:
+    """Return an index of dispersion of the status, within what the live loop itself would learn."""
+    return USUAL_DISPERSION if percent is None or percent <= 0 else min(MOST_DISPERSION, percent / 100)
+
+
 def _ratio(percent: int | None) -> float | None:
     return None if percent is None or percent <= 0 else min(MOST_RATIO, max(LEAST_RATIO, percent / 100))
 
@@ -135,6 +145,7 @@ LEARNED = Form(
     most_work=_figure("most_work", 1),
     output_tokens=_figure("output_tokens", 1),
     spread=Field("percentile", _spread_document, _spread),
+    dispersion=Field("dispersion_percent", _dispersion_document, _dispersion),
     others=Field(
         "elsewhere",
         lambda others: [{"pool": pool, "token_time_percent": _percent(slowness)} for pool, slowness in others],
