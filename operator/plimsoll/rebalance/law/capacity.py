@@ -53,6 +53,9 @@ that follows, 0.5 broke the promise of 11.5 % of the requests, and 0.35 that of 
 ROUNDED_BITS = 5
 """Figures are rounded to so many binary digits (3 %), so that a pass mostly knows the answer already."""
 
+DISPERSION_BITS = 2
+"""The same of the index of dispersion (25 %), of which the root counts, and which is known no better."""
+
 _HALVINGS = 10
 
 
@@ -138,8 +141,8 @@ def capacity_of(replica: ReplicaModel, lengths: Lengths, *, promised: bool = Tru
     """Return the load that a replica carries of such requests with its promises kept, or at the most."""
     prompt, output, cached, in_cache = map(_rounded, (lengths.prompt, lengths.output, lengths.cached, lengths.in_cache))
     rounded = Lengths(prompt, output, cached, in_cache)
-    like = replace(replica, slowness=_rounded(replica.slowness), dispersion=_rounded(replica.dispersion))
-    return _capacity(like, rounded, promised)
+    dispersion = max(USUAL_DISPERSION, _rounded(replica.dispersion, DISPERSION_BITS))
+    return _capacity(replace(replica, slowness=_rounded(replica.slowness), dispersion=dispersion), rounded, promised)
 
 
 def _share(ratio: float | None, usual: float) -> float:
@@ -240,9 +243,9 @@ def _mean_below(most: float, deviations: float) -> float:
     return max(1.0, root * root)
 
 
-def _rounded(number: float) -> float:
+def _rounded(number: float, bits: int = ROUNDED_BITS) -> float:
     mantissa, exponent = math.frexp(number)
-    return math.ldexp(round(mantissa * 2**ROUNDED_BITS) / 2**ROUNDED_BITS, exponent)
+    return math.ldexp(round(mantissa * 2**bits) / 2**bits, exponent)
 
 
 def model_of(request: Request, gpu: GpuType, split: Split, kv_tokens: int) -> ReplicaModel | None:

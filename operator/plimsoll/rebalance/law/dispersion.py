@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, variance
 
 USUAL_DISPERSION = 0.5
 """What a router leaves that knows the load of the replicas. In simulations of such a router with KV caches that limit,
@@ -37,10 +36,10 @@ def dispersion_of(held: Sequence[float], request: float) -> float | None:
         held: the KV tokens of each replica.
         request: the mean KV tokens of a running request; above 0.
     """
-    requests = [tokens / request for tokens in held]
-    if len(requests) < 2 or fmean(requests) < LEAST_REQUESTS:  # noqa: PLR2004 - one replica differs from nothing
+    count, mean = len(held), sum(held) / max(1, len(held))
+    if count < 2 or mean < LEAST_REQUESTS * request:  # noqa: PLR2004 - one replica differs from nothing
         return None
-    return variance(requests) / fmean(requests)
+    return sum((tokens - mean) ** 2 for tokens in held) / (count - 1) / mean / request
 
 
 def learned(known: float, seen: float, replicas: int, seconds: float) -> float:
