@@ -449,12 +449,13 @@ def test_the_replicas_for_a_load_are_rounded_up_from_a_part_that_counts(parts: f
 def test_a_smaller_cache_keeps_as_much_less_of_the_prompts_and_a_larger_one_no_more(tokens: int) -> None:
     what_if, lengths = h100(L40S_NODE), Lengths(1000, 200, 600, 1100)
     assert what_if.market is not None
-    model = replace(replica_model(), kv_tokens=tokens)
+    model = replace(replica_model(), kv_tokens=tokens, dispersion=2.7)
     here = Site((H100, Split(1)), model, lengths, 1.0, 1.0, FIRST_STARTUP_SECONDS)
     found = list(sites_elsewhere(what_if.tenant, what_if.market(), LoopMemory(), here))
     assert (L40S, Split(1)) in {there.place for there in found}
     for there in found:
         assert there.lengths == replace(lengths, cached=600 * min(1.0, there.model.kv_tokens / tokens))
+        assert there.model.dispersion == 2.7, "the router is the same"
 
 
 @pytest.mark.parametrize("also", [(), ((H100, Split(1)),)], ids=["elsewhere", "here, too"])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.law.capacity import ConcurrencyLimit, capacity_of
 from plimsoll.rebalance.law.dispersion import dispersion_of, learned
+from plimsoll.rebalance.law.spread import Spread
 from plimsoll.rebalance.signals.traffic import Traffic
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.memory import LoopMemory, Suspect
@@ -44,10 +45,10 @@ def after(memory: LoopMemory, seen: Traffic, turns: int = 40, pods: Sequence[str
 
 @pytest.mark.parametrize(
     ("held", "index"),
-    [((100.0, 100.0, 100.0), 0.0), ((90.0, 110.0), 0.2), ((50.0, 100.0, 150.0), 2.5), ((10.0, 10.0), 0.0)],
+    [((100.0, 100.0, 100.0), 0.0), ((90.0, 110.0), 0.2), ((50.0, 100.0, 150.0), 2.5), ((50.0, 50.0), 0.0)],
 )
 def test_the_index_is_the_variance_over_the_mean_in_requests(held: tuple[float, ...], index: float) -> None:
-    assert dispersion_of(held, 10.0) == pytest.approx(index * 10 / 10 if fmean(held) >= 50 else None)
+    assert dispersion_of(held, 10.0) == pytest.approx(index)
 
 
 @pytest.mark.parametrize("held", [(), (900.0,), (40.0, 50.0), (0.0, 0.0)])
@@ -57,7 +58,7 @@ def test_of_one_replica_and_of_few_requests_nothing_is_said(held: tuple[float, .
 
 @pytest.mark.parametrize("seed", range(5))
 def test_requests_that_go_to_any_replica_have_an_index_of_one_and_to_the_emptiest_hardly_any(seed: int) -> None:
-    rng, anywhere, emptiest = Random(seed), [0] * 8, [0] * 8  # noqa: S311 - a simulation
+    rng, emptiest = Random(seed), [0] * 8  # noqa: S311 - a simulation
     seen = []
     for _ in range(200):
         anywhere = [0] * 8
@@ -80,7 +81,7 @@ def test_what_is_learned_lies_between_what_was_known_and_seen(
     assert min(known, seen, MOST) <= found * (1 + 1e-9)
     assert found <= min(max(known, seen) * (1 + 1e-9), MOST)
     more = learned(known, seen, replicas + 1, seconds)
-    assert abs(more - min(seen, MOST)) <= abs(found - min(seen, MOST)) + 1e-9 or seen > MOST
+    assert abs(more - seen) <= abs(found - seen) + 1e-9, "more replicas are believed more"
 
 
 def test_it_is_learned_step_by_step_and_once_of_the_same_samples() -> None:
@@ -111,14 +112,30 @@ def test_a_replica_that_has_just_begun_to_serve_says_nothing_of_the_router(age: 
 
 
 def test_a_slow_replica_says_nothing_of_the_router_and_the_others_do() -> None:
-    loads = holding(0.5, 0.5, 0.99)
+    """It holds more because each request stays longer. The two others hold the same."""
+    even, slow = holding(0.5, 0.5), replace(holding(0.99)[0], token_seconds=0.5)
     serving = tuple(Serving(f"p{index}", "", NOW - 9000) for index in range(3))
-    there = situation(load=loads_of(*loads), replicas=3, ready=3, serving=serving)
-    assert judged(there).memory.dispersion > USUAL
-    slow = Suspect("p2", DecisionReason.REPLICA_SLOW, NOW - 20, 5.0, 0.5, 0.1)
-    memory = judged(replace(there, memory=LoopMemory(suspects=(slow,)))).memory
-    if memory.suspects:
-        assert memory.dispersion < USUAL
+    there = situation(load=loads_of(*even, slow), replicas=3, ready=3, serving=serving)
+    known = Suspect("p2", DecisionReason.REPLICA_SLOW, NOW - 900, 25.0, 0.5, 0.02)
+    found = judged(replace(there, memory=LoopMemory(suspects=(known,)))).memory
+    assert [each.pod for each in found.suspects] == ["p2"]
+    assert found.dispersion < USUAL
+    unlike = situation(load=loads_of(*even, *holding(0.99)), replicas=3, ready=3, serving=serving)
+    assert judged(unlike).memory.dispersion > USUAL, "the same of a replica that is not slow"
+
+
+@pytest.mark.parametrize("waiting", [0.0, 20.0])
+def test_a_replica_to_which_more_is_sent_is_a_finding_of_its_own(waiting: float) -> None:
+    """While it alone has a queue, it is ``LoadImbalanced``. Without one, it is chance or the router."""
+    even, favoured = holding(0.5, 0.5), replace(holding(0.99)[0], rate=12.0, waiting=waiting)
+    serving = tuple(Serving(f"p{index}", "", NOW - 9000) for index in range(3))
+    there = situation(load=loads_of(*even, favoured), replicas=3, ready=3, serving=serving)
+    assert (judged(there).memory.dispersion < USUAL) is (waiting > 0)
+
+
+def test_the_model_of_a_replica_has_all_that_was_learned() -> None:
+    known, model = LoopMemory("here", slowness=1.2, dispersion=2.6, spread=Spread(95, 3.0)), replica_model()
+    assert known.known_of(model) == replace(model, slowness=1.2, dispersion=2.6, spread=Spread(95, 3.0))
 
 
 def test_it_is_the_routers_and_stays_at_another_pool_and_after_a_restart() -> None:
@@ -139,6 +156,11 @@ def test_what_chance_makes_of_a_variance_and_a_router_more_even_than_usual_are_n
 
 
 # -- what it changes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("index", "deviations"), [(0.1, 1.3), (0.5, 1.3), (2.0, 2.6), (4.5, 3.9)])
+def test_the_room_grows_with_the_root_of_the_index(index: float, deviations: float) -> None:
+    assert replace(replica_model(), dispersion=index).kv_deviations == pytest.approx(deviations)
 
 
 def test_the_less_even_the_less_a_full_cache_carries_and_nothing_else_changes() -> None:

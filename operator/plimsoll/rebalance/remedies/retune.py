@@ -33,7 +33,7 @@ def retune(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait
         return None
     if traffic is None or traffic.lengths is None:
         return None
-    tuned = after_retune(_learned(model, situation), traffic.lengths, most)
+    tuned = after_retune(situation.memory.known_of(model), traffic.lengths, most)
     if tuned is None:
         return None
     numbers = (
@@ -80,7 +80,7 @@ def retune_step(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer |
     is_known = situation.memory.output_tokens is not None and traffic.steady.seconds >= KNOWN_SECONDS
     if not is_known or ask.tenant.request.engine.limits.step_tokens:
         return None
-    model = _learned(model, situation)
+    model = situation.memory.known_of(model)
     change = _smaller(situation, model, traffic, traffic.lengths) or (
         _larger(situation, model, traffic, traffic.lengths) if diagnosis.kind in _SLOW_PROMPTS else None
     )
@@ -132,8 +132,3 @@ def _load_numbers(
         ("to_step", found.limits.step_tokens),
         ("to_capacity_per_minute", to_per_minute(found.per_second)),
     )
-
-
-def _learned(model: ReplicaModel, situation: Situation) -> ReplicaModel:
-    """Return the model with what was measured of its replicas."""
-    return situation.memory.known_of(model)
